@@ -35,11 +35,15 @@ class DQN:
         self.buffer, self.prioritized = buffer, prioritized
         self.eps, self.rng = 1.0, np.random.default_rng(seed)
 
+    def best(self, obs: NDArray[np.floating]) -> NDArray[np.int64]:
+        act: NDArray[np.int64] = self.net(torch.as_tensor(obs)).argmax(-1).numpy()
+        return act
+
     def greedy(self, batch: ObsBatch) -> ActBatch:
-        return ActBatch(act=self.net(torch.as_tensor(batch.obs)).argmax(-1).numpy())
+        return ActBatch(act=self.best(batch.obs))
 
     def explore(self, batch: ObsBatch) -> ActBatch:
-        act = self.greedy(batch).act
+        act = self.best(batch.obs)
         random = self.rng.random(len(act)) < self.eps
         return ActBatch(act=np.where(random, self.rng.integers(0, 2, len(act)), act))
 

@@ -7,6 +7,7 @@ they hand from one function to the next.
 from __future__ import annotations
 
 import copy
+import itertools
 from collections.abc import Iterator
 from typing import Any
 
@@ -80,8 +81,8 @@ def ppo(seed: int, example: Any) -> Iterator[tuple[int, nn.Module]]:
         yield step, actor
 
 
-def dqn(seed: int, example: Any, steps: int, num_envs: int, every: int, updates: int) -> None:
-    """Run ``docs/examples/dqn.py`` for ``steps`` steps, without prioritized replay.
+def dqn(seed: int, example: Any, num_envs: int, every: int, updates: int) -> Iterator[int]:
+    """Run ``docs/examples/dqn.py`` without prioritized replay, and yield the steps so far after every 400 steps.
 
     After ``every`` steps, of all environments together, there are ``updates`` updates.
     """
@@ -97,8 +98,8 @@ def dqn(seed: int, example: Any, steps: int, num_envs: int, every: int, updates:
     act_m, rew_m = np.zeros(shape, np.int64), np.zeros(shape, np.float32)
     terminated_m, done_m = np.zeros(shape, bool), np.zeros(shape, bool)
     obs, _ = envs.reset(seed=seed)
-    zeros = np.zeros(num_envs, np.int64)
-    for count in range(steps // num_envs):
+    zeros, weight = np.zeros(num_envs, np.int64), torch.ones(batch_size)
+    for count in itertools.count():
         step, place = count * num_envs, count % room
         warm = step >= 1_000
         eps = max(0.05, 1 - step / 5_000) if warm else 1.0
@@ -130,9 +131,12 @@ def dqn(seed: int, example: Any, steps: int, num_envs: int, every: int, updates:
                 expected = torch.as_tensor(returns) + goes_on * value
             chosen = net(torch.as_tensor(obs_m[env, first])).gather(-1, torch.as_tensor(act_m[env, first])[:, None])
             optim.zero_grad()
-            nn.functional.smooth_l1_loss(chosen.squeeze(-1), expected, reduction="none").mean().backward()
+            error = nn.functional.smooth_l1_loss(chosen.squeeze(-1), expected, reduction="none")
+            (weight * error).mean().backward()
             optim.step()
             with torch.no_grad():
                 for slow, fast in zip(target.parameters(), net.parameters(), strict=True):
                     slow.lerp_(fast, example.TAU)
             (chosen.squeeze(-1).detach() - expected).abs().mean().item()
+        if (step + num_envs) % 400 == 0:
+            yield step + num_envs

@@ -242,7 +242,9 @@ def broken_envs():
 def test_environments_that_cannot_be_made(tmp_path):
     with pytest.raises(errors.EnvironmentFailedError, match=r"^make_envs\(\) raised OSError: no display$"):
         RayCollectors(broken_envs, Net().act, 2)
-    with pytest.raises(errors.SettingError, match=r"^expected a gymnasium.vector.VectorEnv or a gymnasium.Env, got None"):
+    with pytest.raises(
+        errors.SettingError, match=r"^expected a gymnasium.vector.VectorEnv or a gymnasium.Env, got None"
+    ):
         RayCollectors(lambda: None, Net().act, 1)
     taken = tmp_path / "taken"
 

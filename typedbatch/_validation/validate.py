@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
@@ -14,6 +14,7 @@ from typedbatch._compiling import break_graph, is_compiling
 from typedbatch._declaration import is_own, show_place
 from typedbatch._level import Level, current_level, level_named, values_are_due
 from typedbatch._names import nearest
+from typedbatch._ops.construct import fill
 from typedbatch._ops.copying import shallow
 from typedbatch._ops.display import summary
 from typedbatch._tree.kinds import Tree, describe, new_tree
@@ -238,7 +239,7 @@ def extend(batch: Any, into: Any, /, **fields: object) -> Any:
             hint = f"; did you mean {near!r}?" if near else ""
             raise FieldNameError(f"{schema.name} declares no field {name!r}{hint}")
     result = typed_copy(batch, schema, "extend()")
-    Batch.update(result, fields)
+    fill(result.__dict__, fields, type(result))
     if meta is not None:
         set_meta(result, meta)
     fill_defaults(type(result), result.__dict__)
@@ -253,18 +254,22 @@ def typed_copy(batch: Any, schema: Schema, who: str) -> Any:
     """
     if not isinstance(batch, Batch):
         raise LeafError(f"{who} takes a Batch, got {describe(batch)}")
-    from typedbatch.schema.check import check_of  # late, as in _compiled
-
-    nested = {field.name: field.nested for field in schema.fields}
     out = new_tree(class_for(schema, batch), {})
     for name, value in batch.__dict__.items():
         if isinstance(value, Batch):
-            inner = next((candidate for candidate in nested.get(name, ()) if check_of(candidate)(value)), None)
+            schemas = next((field.nested for field in schema.fields if field.name == name), ())
+            inner = _first_match(value, schemas) if schemas else None
             value = shallow(value) if inner is None else typed_copy(value, inner, who)
         out.__dict__[name] = value
     if type(batch.__dict__) is not dict:
         keep_meta(batch, out)
     return out
+
+
+def _first_match(batch: Batch, schemas: Sequence[Schema]) -> Schema | None:
+    from typedbatch.schema.check import check_of  # late, as in _compiled
+
+    return next((schema for schema in schemas if check_of(schema)(batch)), None)
 
 
 def class_for(schema: Schema, batch: object) -> type[Batch]:

@@ -232,7 +232,7 @@ class Origins:
         load = nn.Module.load_state_dict
         update_weight, per_row = PrioritizedReplayBuffer.update_weight, returns.per_row
         values = vars(returns)["_values"]
-        get, values_of, nstep = ReplayBuffer.get, vars(grouping)["values_of"], returns.compute_nstep_return
+        get, values_of, nstep = ReplayBuffer.get, vars(grouping)["values_of"], returns.nstep_targets
 
         def writing(buffer: Any, slots: Any, priorities: Any) -> Any:
             self._tell("priorities", priorities)
@@ -268,7 +268,7 @@ class Origins:
         for kind in _DISTRIBUTIONS:
             yield kind, "log_prob", self._labelling(kind.log_prob)
         yield grouping, "values_of", grouped
-        yield returns, "compute_nstep_return", returning
+        yield returns, "nstep_targets", returning
         yield returns, "_values", valuing
         yield PrioritizedReplayBuffer, "update_weight", writing
         yield returns, "per_row", bootstrapping

@@ -10,7 +10,7 @@ from typedbatch._level import current_level
 from typedbatch._tree.kinds import Tree, new_tree
 from typedbatch._validation.validate import validate_at
 from typedbatch.buffers.incoming import as_row
-from typedbatch.buffers.options import FILLED_IN
+from typedbatch.buffers.options import FIELDS, FILLED_IN
 from typedbatch.schema.read import options_of, schema_of
 
 
@@ -30,6 +30,8 @@ class DeclaredTypes:
         schema = added if sampled is None else sampled
         self.left_out: frozenset[str] = frozenset() if schema is None else frozenset(FILLED_IN) - _field_names(schema)
         """Undeclared fields that the buffer computes or fills in; they are not sampled."""
+        self.sampled_fields: dict[str, Any] = {name: None for name in FIELDS if name not in self.left_out}
+        """The usual fields that are sampled, in order, each with None."""
         self.says: bool = added is not None or sampled is not None
         self._buffer: str = (get_origin(hint) or hint).__name__
         self._sampling: str = f"result of {self._buffer}.sample()"

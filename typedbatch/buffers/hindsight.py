@@ -146,9 +146,11 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
     def _ends(self, slots: Slots) -> tuple[Slots, Slots]:
         """Return the last slot of the episode of each slot, and the number of steps to it."""
         remaining = np.zeros_like(slots)
-        while (continues := (after := self._state.rings.next(slots, self._state.done)) != slots).any():
-            slots, remaining = after, remaining + continues
-        return slots, remaining
+        while True:
+            slots, continues = self._state.rings.step(slots, self._state.done)
+            if not continues.any():
+                return slots, remaining
+            remaining = remaining + continues
 
     def _ahead(self, slots: Slots, steps: Slots) -> Slots:
         """Return the slots ``steps`` steps later in the same ring."""

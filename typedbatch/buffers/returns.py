@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,10 +68,29 @@ def compute_nstep_return(
         SettingError: ``gamma`` is not in [0, 1].
         RowIndexError: A slot does not exist, or holds no row.
     """
+    targets, target_q = nstep_targets(batch, buffer, indices, target_q_fn, gamma, n_step)
+    given: Any = batch
+    out: Any = shallow(given)
+    out.__dict__["returns"] = _like(targets, target_q)
+    if "weight" in out.__dict__ and kind_of(target_q) is TENSOR:
+        out.__dict__["weight"] = to_torch_as(out.__dict__["weight"], target_q)
+    result: BatchWithReturnsProtocol[K | Q, Obs, Act] = out
+    return result
+
+
+def nstep_targets(
+    batch: Any,
+    buffer: Buffer,
+    indices: Any,
+    target_q_fn: Callable[[Buffer, NDArray[np.intp]], Any],
+    gamma: float,
+    n_step: int,
+) -> tuple[Floats, Any]:
+    """Return the targets of :func:`compute_nstep_return` as float64, and the values that ``target_q_fn`` returned."""
     require_at_least(1, n_step, "n_step")
     gamma = number_of(gamma, "gamma", 0, 1)
     state = state_of(buffer)
-    ahead, earned, terminated = call_locked(state, lambda: _read_ahead(state, indices, n_step), indices)
+    ahead, moved, earned, terminated = call_locked(state, lambda: _read_ahead(state, indices, n_step), indices)
     slots = ahead[0]
     if len(slots) != len(batch):
         raise StructureError(f"one index for each of {len(batch)} rows is expected, got {len(slots)}")
@@ -102,33 +121,39 @@ def compute_nstep_return(
         if step == last:
             total = more
         else:
-            continues = ahead[step + 1] != ahead[step]
+            continues = moved[step]
             total = np.where(continues if total.ndim == 1 else continues[:, None], more, total)
-    given: Any = batch
-    out: Any = shallow(given)
-    out.__dict__["returns"] = _like(total.reshape(values.shape), target_q)
-    if "weight" in out.__dict__ and kind_of(target_q) is TENSOR:
-        out.__dict__["weight"] = to_torch_as(out.__dict__["weight"], target_q)
-    result: BatchWithReturnsProtocol[K | Q, Obs, Act] = out
-    return result
+    return total.reshape(values.shape), target_q
 
 
-def _read_ahead(state: State, indices: Any, steps: int) -> tuple[list[Slots], list[Floats], NDArray[np.bool_]]:
-    """Return the slots and rewards of each step ahead, and the ``terminated`` flags of the last slots.
+class _Ahead(NamedTuple):
+    """The steps that rows look ahead to. After the end of an episode, its last slot is repeated."""
 
-    After the end of an episode, its last slot is repeated.
-    """
-    ahead = [as_slots(state.rings, indices)]
+    slots: list[Slots]
+    """Slots of each step; the first are those of the rows."""
+    moved: list[NDArray[np.bool_]]
+    """Masks of the rows whose next step has another slot, for each step but the last."""
+    rew: list[Floats]
+    """Rewards of each step."""
+    terminated: NDArray[np.bool_]
+    """Flags of the last step."""
+
+
+def _read_ahead(state: State, indices: Any, steps: int) -> _Ahead:
+    """Return the next ``steps`` steps, or fewer if every episode ends before."""
+    ahead, moved = [as_slots(state.rings, indices)], []
     done = state.ends()
     while len(ahead) < steps:
-        following = state.rings.next(ahead[-1], done)
-        if (following == ahead[-1]).all():  # every episode has ended, and more steps would add nothing
+        following, continues = state.rings.step(ahead[-1], done)
+        if not continues.any():
             break
         ahead.append(following)
+        moved.append(continues)
     rew = state.columns.__dict__["rew"]
     # In a hindsight buffer, read() returns other rewards and flags than those that are stored.
     earned = [leaf_to_numpy(state.read("rew", rew, slots)) for slots in ahead]
-    return ahead, earned, leaf_to_numpy(state.read("terminated", state.column("terminated"), ahead[-1]))
+    terminated = leaf_to_numpy(state.read("terminated", state.column("terminated"), ahead[-1]))
+    return _Ahead(ahead, moved, earned, terminated)
 
 
 def _by_columns(values: Floats, flat: bool) -> Floats:

@@ -293,7 +293,7 @@ class Rings:
     # ---- slots that hold a row ------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
-        return int(self.length.sum())
+        return int(self.length.item() if len(self.capacity) == 1 else self.length.sum())
 
     def ring_of(self, slots: Slots) -> Any:
         """Return the number of the ring of each slot; the scalar 0 if there is only one ring."""
@@ -306,6 +306,27 @@ class Rings:
         ring = self.ring_of(slots)
         age = (slots - self.offset[ring] - self._start()[ring]) % self.capacity[ring]
         return np.asarray(age < self.length[ring])
+
+    def evenly_filled(self) -> int:
+        """Return n if every ring holds its rows in its first n slots, the oldest in the first one, and otherwise 0.
+
+        This is so while environments fill equal rings for the first time.
+        """
+        if not self.equal:
+            return 0
+        lengths = self.length.tolist()
+        rows: int = lengths[0]
+        return rows if lengths.count(rows) == len(lengths) and self.insertion.tolist() == lengths else 0
+
+    def surely_hold(self, slots: Slots) -> bool:
+        """Return True if all slots exist and hold a row. False means that only :meth:`has_row` can tell."""
+        highest = slots.view(np.uintp).max()  # as unsigned, negative numbers are the largest
+        if highest >= self.size:
+            return False
+        rows = self.evenly_filled()
+        if not rows:
+            return len(self) == self.size
+        return bool((highest if self.equal == self.size else (slots % self.equal).max()) < rows)
 
     def stored(self, index: slice = slice(None)) -> Slots:
         """Return the slots that hold a row, in slot order, or a slice of that list."""
@@ -355,10 +376,12 @@ class Rings:
     def nth(self, positions: Slots) -> Slots:
         """Return the slots at positions of :meth:`chronological`, without creating that list."""
         slots: Slots
+        if rows := self.evenly_filled():
+            return positions if self.equal == self.size else positions + positions // rows * (self.equal - rows)
         start = self._start()
         if len(self.capacity) == 1:
             slots = positions + start[0]
-            return np.where(slots < self.size, slots, slots - self.size) if start[0] else slots
+            return np.where(slots < self.size, slots, slots - self.size)
         before: Slots = np.cumsum(self.length) - self.length
         ring = np.searchsorted(before + self.length, positions, side="right")
         slots = (positions - before[ring] + start[ring]) % self.capacity[ring] + self.offset[ring]
@@ -384,14 +407,18 @@ class Rings:
 
     def next(self, slots: Slots, done: NDArray[np.bool_]) -> Slots:
         """Return the slot of the row after each one, or its own if it ends an episode or is the newest."""
-        if len(self.capacity) == 1:
-            last = self.last.item()
-            after: Slots = slots + ~(done.take(slots) | (slots == last))
-            return after if last == self.size - 1 else np.where(after == self.size, 0, after)
-        ring = self.ring_of(slots)
-        end = self.edges[1:][ring]
-        after = slots + ~(done.take(slots) | (slots == self.last[ring]))
-        return np.where(after == end, end - self.capacity[ring], after)
+        return self.step(slots, done)[0]
+
+    def step(self, slots: Slots, done: NDArray[np.bool_]) -> tuple[Slots, NDArray[np.bool_]]:
+        """Return the result of :meth:`next`, and a mask of the slots that have a next one."""
+        rows, ring = self.evenly_filled(), self.ring_of(slots)
+        newest = ring * self.equal + rows - 1 if rows else self.last[ring]
+        continues = ~(done.take(slots) | (slots == newest))
+        after: Slots = slots + continues
+        if not rows:
+            end = self.edges[1:][ring]
+            after = np.where(after == end, end - self.capacity[ring], after)
+        return after, continues
 
     def frames(self, slots: Any, count: int, done: NDArray[np.bool_]) -> Slots:
         """Return the slots of the last ``count`` rows up to each of ``slots``, along a new last dimension."""

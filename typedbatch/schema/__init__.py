@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from typedbatch.schema.fields import Schema
+
+
+KNOWN: Final[dict[Any, Schema]] = {}
+"""The schemas that have been read, by protocol or record."""
 
 
 def schema_of(hint: Any) -> Schema:
@@ -15,6 +19,9 @@ def schema_of(hint: Any) -> Schema:
         DeclarationError: ``hint`` is neither a protocol nor a record, or is a union, or one of its annotations cannot
             be read.
     """
-    from typedbatch.schema import read  # imported here so that ``import typedbatch`` does not wait for it
+    try:
+        return KNOWN[hint]
+    except (KeyError, TypeError):
+        from typedbatch.schema import read  # imported here so that ``import typedbatch`` does not wait for it
 
-    return read.schema_of(hint)
+        return read.schema_of(hint)

@@ -37,8 +37,9 @@ class StepColumns:
     def __init__(self, envs: int, steps: int, *, late: bool = False) -> None:
         self._envs, self._steps, self._late = envs, steps, late
         self._storage: Any = None
-        # If the storage is a single array: that array as rows, and the dtype and shape of the values of a step.
+        # If the storage is a single array: that array as rows, its view of each step, and the dtype and shape of these.
         self._rows: Any = None
+        self._views: list[Any] = []
         self._dtype: np.dtype[Any] | None = None
         self._shape: tuple[int, ...] = ()
 
@@ -51,7 +52,7 @@ class StepColumns:
         """
         # Hot path: an array of the same dtype and shape as before.
         if type(value) is ndarray and value.dtype is self._dtype and value.shape == self._shape:
-            self._storage[:, step] = value
+            self._views[step][...] = value
             return
         before = storage = self._storage
         if storage is None or (storage is _NOTHING and self._late):
@@ -59,6 +60,7 @@ class StepColumns:
         self._storage = storage = self._store(storage, step, value)
         if type(storage) is ndarray and storage is not before:
             self._rows = storage.reshape(-1, *storage.shape[2:])
+            self._views = [storage[:, number] for number in range(self._steps)]
             self._dtype, self._shape = storage.dtype, (self._envs, *storage.shape[2:])
 
     @property

@@ -98,8 +98,8 @@ def add_nstep(
     def value(source: ReplayBuffer[Any, Any], ahead: NDArray[np.intp]) -> Any:
         return returns_of.per_row(target(source.get(ahead, "obs_next")), given.rew, "target")
 
-    made: Any = returns_of.compute_nstep_return(batch, buffer, slots, value, gamma, n).returns
-    returns = _alike(made, given.rew, made)
+    targets, values = returns_of.nstep_targets(batch, buffer, slots, value, gamma, n)
+    returns = _alike(targets, given.rew, values)
     out: BatchWithReturns[K, Obs, Act] = extend(given, BatchWithReturns[Any, Any, Any], returns=returns)
     return out
 
