@@ -95,10 +95,10 @@ def measure_dqn(settings: tuple[int, int, int]) -> list[Trained]:
         _run_to(2_000, make(0, dqn, *settings))  # what is imported and compiled the first time is not training
     times: dict[str, list[float]] = {name: [0.0] * len(SEEDS) for name in makers}
     for number, seed in enumerate(SEEDS):
-        torch.manual_seed(seed)
         trainers = {name: make(seed, dqn, *settings) for name, make in makers.items()}
         for steps in range(400, DQN_STEPS + 1, 400):  # by turns, so that both meet the same machine
             for name, trainer in trainers.items():
+                torch.manual_seed(seed)  # each creates its networks at its first step, and draws nothing later
                 begun = clock()
                 _run_to(steps, trainer)
                 times[name][number] += clock() - begun

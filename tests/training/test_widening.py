@@ -8,10 +8,12 @@ import pytest
 import torch
 from gymnasium.vector import AutoresetMode
 
+from tests.interruptions import interrupted
 from tests.training.environments import MODES, Count, sync, zeros
 from typedbatch import ActBatch, Batch, errors
 from typedbatch.buffers import VectorReplayBuffer
 from typedbatch.training import Collector
+from typedbatch.training.step_columns import StepColumns
 
 DAY = np.datetime64("2026-01-01")
 
@@ -207,3 +209,33 @@ def test_rewards_of_several_dtypes():
     rewards = iter([np.zeros(2, np.int64), np.full(2, 0.5, np.float32)])
     rollout = Collector(Pays(sync(Count(9), Count(9), mode=AutoresetMode.SAME_STEP)), zeros).rollout(4)
     assert rollout.rew.tolist() == [0, 0.5, 0, 0.5]
+
+
+def test_a_column_stores_what_follows_an_interrupted_widening():
+    def interrupted_at(moment):
+        column = StepColumns(1, 3)
+        column.write(0, np.float32([1]))
+        moments = interrupted(lambda: column.write(1, np.float64([2])), moment)
+        for step in range(3):
+            column.write(step, np.float32([7 + step]))
+        assert column.flat(3).tolist() == [7, 8, 9]
+        assert column.flat(2).tolist() == [7, 8]
+        return moments
+
+    last = interrupted_at(10**6)
+    assert last > 10
+    for moment in range(last):
+        interrupted_at(moment)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int64, np.uint64, np.float32, np.longdouble])
+def test_returns_are_of_one_dtype_for_all_dtypes_of_rewards(dtype):
+    class Paid(gym.vector.VectorWrapper):
+        def step(self, actions):
+            obs, rew, *rest = self.env.step(actions)
+            return obs, rew.astype(dtype), *rest
+
+    collector = Collector(Paid(sync(Count(3), Count(4))), zeros)
+    for _ in range(3):
+        stats = collector.collect(VectorReplayBuffer(100, 2), 8)
+        assert (stats.returns.dtype, stats.lengths.dtype) == (np.float64, np.int64)

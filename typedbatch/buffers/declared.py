@@ -30,8 +30,8 @@ class DeclaredTypes:
         schema = added if sampled is None else sampled
         self.left_out: frozenset[str] = frozenset() if schema is None else frozenset(FILLED_IN) - _field_names(schema)
         """Undeclared fields that the buffer computes or fills in; they are not sampled."""
-        self.sampled_fields: dict[str, Any] = {name: None for name in FIELDS if name not in self.left_out}
-        """The usual fields that are sampled, in order, each with None."""
+        self.template: dict[str, Any] = {name: None for name in FIELDS if name not in self.left_out}
+        """Fields of a sample in their order, each None until it is read."""
         self.says: bool = added is not None or sampled is not None
         self._buffer: str = (get_origin(hint) or hint).__name__
         self._sampling: str = f"result of {self._buffer}.sample()"

@@ -86,11 +86,11 @@ def nstep_targets(
     gamma: float,
     n_step: int,
 ) -> tuple[Floats, Any]:
-    """Return the targets of :func:`compute_nstep_return` as float64, and the values that ``target_q_fn`` returned."""
+    """Return the targets of :func:`compute_nstep_return` as an array, and the values that ``target_q_fn`` returned."""
     require_at_least(1, n_step, "n_step")
     gamma = number_of(gamma, "gamma", 0, 1)
     state = state_of(buffer)
-    ahead, moved, earned, terminated = call_locked(state, lambda: _read_ahead(state, indices, n_step), indices)
+    ahead, continues, earned, terminated = call_locked(state, lambda: _read_ahead(state, indices, n_step), indices)
     slots = ahead[0]
     if len(slots) != len(batch):
         raise StructureError(f"one index for each of {len(batch)} rows is expected, got {len(slots)}")
@@ -121,8 +121,8 @@ def nstep_targets(
         if step == last:
             total = more
         else:
-            continues = moved[step]
-            total = np.where(continues if total.ndim == 1 else continues[:, None], more, total)
+            go_on = continues[step]
+            total = np.where(go_on if total.ndim == 1 else go_on[:, None], more, total)
     return total.reshape(values.shape), target_q
 
 
@@ -131,8 +131,8 @@ class _Ahead(NamedTuple):
 
     slots: list[Slots]
     """Slots of each step; the first are those of the rows."""
-    moved: list[NDArray[np.bool_]]
-    """Masks of the rows whose next step has another slot, for each step but the last."""
+    continues: list[NDArray[np.bool_]]
+    """Masks of the rows whose episode goes on after the step, for each step but the last."""
     rew: list[Floats]
     """Rewards of each step."""
     terminated: NDArray[np.bool_]
@@ -140,20 +140,20 @@ class _Ahead(NamedTuple):
 
 
 def _read_ahead(state: State, indices: Any, steps: int) -> _Ahead:
-    """Return the next ``steps`` steps, or fewer if every episode ends before."""
-    ahead, moved = [as_slots(state.rings, indices)], []
+    """Return the steps of the rows and those after them, ``steps`` in all, or fewer if every episode ends before."""
+    ahead, continues = [as_slots(state.rings, indices)], []
     done = state.ends()
     while len(ahead) < steps:
-        following, continues = state.rings.step(ahead[-1], done)
-        if not continues.any():
+        following, go_on = state.rings.step(ahead[-1], done)
+        if not go_on.any():
             break
         ahead.append(following)
-        moved.append(continues)
+        continues.append(go_on)
     rew = state.columns.__dict__["rew"]
     # In a hindsight buffer, read() returns other rewards and flags than those that are stored.
     earned = [leaf_to_numpy(state.read("rew", rew, slots)) for slots in ahead]
     terminated = leaf_to_numpy(state.read("terminated", state.column("terminated"), ahead[-1]))
-    return _Ahead(ahead, moved, earned, terminated)
+    return _Ahead(ahead, continues, earned, terminated)
 
 
 def _by_columns(values: Floats, flat: bool) -> Floats:

@@ -304,29 +304,16 @@ class Rings:
     def has_row(self, slots: Slots) -> NDArray[np.bool_]:
         """Return a mask that is true for slots that hold a row."""
         ring = self.ring_of(slots)
+        if self._begin_in_first_slots():
+            return np.asarray(slots < (self.offset + self.length)[ring])
         age = (slots - self.offset[ring] - self._start()[ring]) % self.capacity[ring]
         return np.asarray(age < self.length[ring])
 
-    def evenly_filled(self) -> int:
-        """Return n if every ring holds its rows in its first n slots, the oldest in the first one, and otherwise 0.
-
-        This is so while environments fill equal rings for the first time.
-        """
-        if not self.equal:
-            return 0
-        lengths = self.length.tolist()
-        rows: int = lengths[0]
-        return rows if lengths.count(rows) == len(lengths) and self.insertion.tolist() == lengths else 0
-
-    def surely_hold(self, slots: Slots) -> bool:
-        """Return True if all slots exist and hold a row. False means that only :meth:`has_row` can tell."""
-        highest = slots.view(np.uintp).max()  # as unsigned, negative numbers are the largest
-        if highest >= self.size:
-            return False
-        rows = self.evenly_filled()
-        if not rows:
-            return len(self) == self.size
-        return bool((highest if self.equal == self.size else (slots % self.equal).max()) < rows)
+    def _begin_in_first_slots(self) -> bool:
+        """Return whether the oldest row of each ring is in its first slot, as before the ring is full."""
+        if len(self.capacity) == 1:
+            return bool(self.insertion.item() == self.length.item())
+        return bool((self.insertion == self.length).all())
 
     def stored(self, index: slice = slice(None)) -> Slots:
         """Return the slots that hold a row, in slot order, or a slice of that list."""
@@ -376,14 +363,14 @@ class Rings:
     def nth(self, positions: Slots) -> Slots:
         """Return the slots at positions of :meth:`chronological`, without creating that list."""
         slots: Slots
-        if rows := self.evenly_filled():
-            return positions if self.equal == self.size else positions + positions // rows * (self.equal - rows)
         start = self._start()
         if len(self.capacity) == 1:
             slots = positions + start[0]
-            return np.where(slots < self.size, slots, slots - self.size)
+            return np.where(slots < self.size, slots, slots - self.size) if start[0] else slots
         before: Slots = np.cumsum(self.length) - self.length
         ring = np.searchsorted(before + self.length, positions, side="right")
+        if not start.any():
+            return np.asarray(positions + (self.offset - before)[ring])
         slots = (positions - before[ring] + start[ring]) % self.capacity[ring] + self.offset[ring]
         return slots
 
@@ -411,11 +398,10 @@ class Rings:
 
     def step(self, slots: Slots, done: NDArray[np.bool_]) -> tuple[Slots, NDArray[np.bool_]]:
         """Return the result of :meth:`next`, and a mask of the slots that have a next one."""
-        rows, ring = self.evenly_filled(), self.ring_of(slots)
-        newest = ring * self.equal + rows - 1 if rows else self.last[ring]
-        continues = ~(done.take(slots) | (slots == newest))
+        ring, newest = self.ring_of(slots), self.last
+        continues = ~(done.take(slots) | (slots == newest[ring]))
         after: Slots = slots + continues
-        if not rows:
+        if (self.oldest > newest).any():  # only then is a row of a ring followed by one in the ring's first slot
             end = self.edges[1:][ring]
             after = np.where(after == end, end - self.capacity[ring], after)
         return after, continues

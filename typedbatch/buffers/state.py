@@ -239,7 +239,7 @@ class State:
     def rows(self, slots: Any) -> Any:
         """Return rows as they are sampled: with frames, computed fields, and the declared type."""
         frames, declared = self.frames(slots, self.stack_num), self.declaration()
-        out = declared.sampled_fields.copy()
+        out = declared.template.copy()
         for name, column in self.columns.__dict__.items():
             if name not in declared.left_out or (name != "done" and not is_placeholder(column)):
                 out[name] = self.read(name, column, frames if name in ("obs", "obs_next") else slots)

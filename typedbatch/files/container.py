@@ -75,8 +75,8 @@ def write(file: IO[bytes], arrays: dict[str, Stored], document: dict[str, Any]) 
         entries[name] = {"dtype": dtype, "shape": list(array.shape), "data_offsets": [end, end + array.nbytes]}
         end += array.nbytes
     # The header comes first, with checksums that are known last: its length is that for the longest checksums.
-    described = _as_json(document)
-    header = _header(entries, described, dict.fromkeys(entries, _LARGEST_SUM))
+    document_json = _as_json(document)
+    header = _header(entries, document_json, dict.fromkeys(entries, _LARGEST_SUM))
     header["__metadata__"][_SUM] = "0" * 8
     length = len(_as_json(header))
     length += -(length + 8) % 16
@@ -87,21 +87,21 @@ def write(file: IO[bytes], arrays: dict[str, Stored], document: dict[str, Any]) 
     file.seek(8 + length)
     sums = {name: _write_array(file, array) for name, (array, _) in ordered}
     file.seek(0)
-    header = _header(entries, described, sums)
+    header = _header(entries, document_json, sums)
     header["__metadata__"][_SUM] = _sum_of(header)
     _write_all(file, memoryview(length.to_bytes(8, "little") + _as_json(header).ljust(length)))
 
 
-def _header(entries: dict[str, Any], described: bytes, sums: dict[str, int]) -> dict[str, Any]:
+def _header(entries: dict[str, Any], document: bytes, sums: dict[str, int]) -> dict[str, Any]:
     """Return the header of a file, without its own checksum.
 
     Args:
         entries: Dtype, shape and place of each array.
-        described: The document as JSON, which may be long.
-        sums: Checksum of each array, which is appended to the document.
+        document: The document as JSON, with at least one key.
+        sums: Checksums of the arrays, which are added to the document as ``crc32``.
     """
-    document = b'%s,"crc32":%s}' % (described[:-1], _as_json(sums))
-    return {"__metadata__": {OURS: document.decode()}, **entries}
+    text = b'%s,"crc32":%s}' % (document[:-1], _as_json(sums))
+    return {"__metadata__": {OURS: text.decode()}, **entries}
 
 
 def _as_json(value: dict[str, Any]) -> bytes:

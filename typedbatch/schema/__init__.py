@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from typedbatch.schema.fields import Schema
 
 
-KNOWN: Final[dict[Any, Schema]] = {}
+SCHEMAS: Final[dict[Any, Schema]] = {}
 """The schemas that have been read, by protocol or record."""
 
 
@@ -20,8 +20,9 @@ def schema_of(hint: Any) -> Schema:
             be read.
     """
     try:
-        return KNOWN[hint]
+        return SCHEMAS[hint]
     except (KeyError, TypeError):
-        from typedbatch.schema import read  # imported here so that ``import typedbatch`` does not wait for it
+        pass
+    from typedbatch.schema import read  # imported here so that ``import typedbatch`` does not wait for it
 
-        return read.schema_of(hint)
+    return read.schema_of(hint)

@@ -400,11 +400,13 @@ class Body:
     def anything(self, value: str) -> None:
         """Write the check of any value. If it has rows, it must have the common number of rows."""
         rows = self.writer.dims[ROWS]
-        is_unusual = f"if type({value}) is not ndarray or {value}.shape[:1] != ({rows},):"
-        self.branch(is_unusual, partial(self.anything_unusual, value))
+        # Most values are arrays with the common number of rows, which need no more than this.
+        self.branch(
+            f"if type({value}) is not ndarray or {value}.shape[:1] != ({rows},):", partial(self.anything_else, value)
+        )
 
-    def anything_unusual(self, value: str) -> None:
-        """Write the check of any value, except for the usual one: an array with a known number of rows."""
+    def anything_else(self, value: str) -> None:
+        """Write the check of any value other than an array with the common number of rows, if that is known."""
         rows, kind = self.writer.dims[ROWS], self.new("k")
         self.write(f"{kind} = KINDS[type({value})]")
         self.branch(f"if {kind} is BATCH:", partial(self.rows, value))

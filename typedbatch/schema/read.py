@@ -22,7 +22,7 @@ from typedbatch.errors import DeclarationError
 from typedbatch.protocols import BatchProtocol
 from typedbatch.records import BatchRecord, bases_first, is_class_var
 from typedbatch.rules import batch_rules
-from typedbatch.schema import KNOWN
+from typedbatch.schema import SCHEMAS
 from typedbatch.schema.annotations import ALIASES, Types, alternatives, bare, resolve, scope_of, show
 from typedbatch.schema.declared_meta import read_meta
 from typedbatch.schema.dims import Sort
@@ -76,7 +76,7 @@ def schema_of(hint: Any) -> Schema:
             annotations cannot be read.
     """
     try:
-        return KNOWN[hint]
+        return SCHEMAS[hint]
     except (KeyError, TypeError):
         pass
     options = options_of(hint)
@@ -88,15 +88,15 @@ def schema_of(hint: Any) -> Schema:
     except TypeError as error:
         raise DeclarationError(f"an argument of {show(hint)} cannot be a key of a dict: {error}") from None
     with _READING:
-        if hint in KNOWN:
-            return KNOWN[hint]
+        if hint in SCHEMAS:
+            return SCHEMAS[hint]
         try:
             schema = _started(hint)
             for finished in _UNFINISHED.values():
                 _require_computed(finished)
                 if issubclass(finished.target, BatchRecord):
                     guard_rows(finished.target, finished)
-            KNOWN.update(_UNFINISHED)  # only now, so that no other thread and no later call sees an incomplete one
+            SCHEMAS.update(_UNFINISHED)  # only now, so that no other thread and no later call sees an incomplete one
         except RecursionError:
             raise DeclarationError(
                 f"an annotation of {show(hint)} is defined by itself; only a protocol or record may contain itself"
@@ -108,7 +108,7 @@ def schema_of(hint: Any) -> Schema:
 
 def _started(hint: Any) -> Schema:
     """Return the schema of a declaration; that of one that nests itself gets its fields only when reading ends."""
-    known = KNOWN.get(hint, _UNFINISHED.get(hint))
+    known = SCHEMAS.get(hint, _UNFINISHED.get(hint))
     if known is None:
         cls = class_of(hint)
         known = _UNFINISHED[hint] = Schema(show(hint), cls, _place(cls))

@@ -167,9 +167,8 @@ class Vector:
         obs, rew, terminated, truncated, info = self._step_envs(act if type(act) is ndarray else unnested(act))
         require_rows_of_obs(obs, self.num_envs, self._space)
         require_outcome(rew, terminated, truncated, self.num_envs)
-        # Lists are faster than numpy for a few environments.
-        any_ended = True in terminated.tolist() or True in truncated.tolist()
-        done = terminated | truncated if any_ended else None
+        ended = terminated | truncated
+        done = ended if True in ended.tolist() else None  # faster than numpy for a few environments
         obs_next = begins = last = first = None
         if self._mode is AutoresetMode.NEXT_STEP:
             self._to_reset, begins = done, skipped

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
@@ -61,7 +60,7 @@ class Episodes:
     """
 
     def __init__(self, num_envs: int) -> None:
-        self._return = [0.0] * num_envs  # a list, as adding to it takes numpy longer for a few environments
+        self._return: NDArray[np.float64] = np.zeros(num_envs)
         self._steps = 0
         self._began = [0] * num_envs
         self._returns: list[float] = []
@@ -87,23 +86,23 @@ class Episodes:
         """
         self._steps += 1
         if left_out is None:
-            self._return = list(map(operator.add, self._return, rew.tolist()))
+            self._return += rew
         else:
-            self._return = (np.array(self._return) + np.where(left_out, 0, rew)).tolist()
+            np.add(self._return, rew, out=self._return, where=~left_out)
             for env in left_out.nonzero()[0].tolist():
                 self._began[env] += 1
             ended = None if ended is None else ended & ~left_out
         if ended is not None:
             for env in ended.nonzero()[0].tolist():  # usually a single index; a Python loop beats numpy here
-                self._returns.append(self._return[env])
+                self._returns.append(self._return.item(env))
                 self._lengths.append(self._steps - self._began[env])
                 self._return[env] = 0
                 self._began[env] = self._steps
 
     def forget(self) -> None:
         """Discard the current episodes, so that new ones begin."""
-        self._return = [0.0] * len(self._return)
-        self._began = [self._steps] * len(self._began)
+        self._return[:] = 0
+        self._began[:] = [self._steps] * len(self._began)
 
     def taken(self) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
         """Return the returns and lengths of the episodes that ended since the last call."""

@@ -37,9 +37,8 @@ class StepColumns:
     def __init__(self, envs: int, steps: int, *, late: bool = False) -> None:
         self._envs, self._steps, self._late = envs, steps, late
         self._storage: Any = None
-        # If the storage is a single array: that array as rows, its view of each step, and the dtype and shape of these.
+        # If the storage is a single array: that array as rows, and the dtype and shape of the values of a step.
         self._rows: Any = None
-        self._views: list[Any] = []
         self._dtype: np.dtype[Any] | None = None
         self._shape: tuple[int, ...] = ()
 
@@ -52,16 +51,20 @@ class StepColumns:
         """
         # Hot path: an array of the same dtype and shape as before.
         if type(value) is ndarray and value.dtype is self._dtype and value.shape == self._shape:
-            self._views[step][...] = value
+            self._storage[:, step] = value
             return
         before = storage = self._storage
         if storage is None or (storage is _NOTHING and self._late):
             storage = self._allocate(value)
-        self._storage = storage = self._store(storage, step, value)
-        if type(storage) is ndarray and storage is not before:
+        storage = self._store(storage, step, value)
+        if storage is before:
+            return
+        self._rows = self._dtype = None  # if anything interrupts the next lines, the storage alone counts
+        self._storage = storage
+        if type(storage) is ndarray:
             self._rows = storage.reshape(-1, *storage.shape[2:])
-            self._views = [storage[:, number] for number in range(self._steps)]
-            self._dtype, self._shape = storage.dtype, (self._envs, *storage.shape[2:])
+            self._shape = (self._envs, *storage.shape[2:])
+            self._dtype = storage.dtype
 
     @property
     def laid_out(self) -> bool:
