@@ -19,6 +19,8 @@ from torch import nn
 from torch.distributions import Categorical
 
 ENVS = 8
+TURN = 400
+"""Number of steps after which DQN leaves its turn to the other contender."""
 
 
 def cartpoles(count: int = ENVS) -> Any:
@@ -82,7 +84,7 @@ def ppo(seed: int, example: Any) -> Iterator[tuple[int, nn.Module]]:
 
 
 def dqn(seed: int, example: Any, num_envs: int, every: int, updates: int) -> Iterator[int]:
-    """Run ``docs/examples/dqn.py`` without prioritized replay, and yield the steps so far after every 400 steps.
+    """Run ``docs/examples/dqn.py`` without prioritized replay, and yield the steps so far after each turn.
 
     After ``every`` steps, of all environments together, there are ``updates`` updates.
     """
@@ -138,5 +140,5 @@ def dqn(seed: int, example: Any, num_envs: int, every: int, updates: int) -> Ite
                 for slow, fast in zip(target.parameters(), net.parameters(), strict=True):
                     slow.lerp_(fast, example.TAU)
             (chosen.squeeze(-1).detach() - expected).abs().mean().item()
-        if (step + num_envs) % 400 == 0:
+        if (step + num_envs) % TURN == 0:
             yield step + num_envs

@@ -96,7 +96,7 @@ def measure_dqn(settings: tuple[int, int, int]) -> list[Trained]:
     times: dict[str, list[float]] = {name: [0.0] * len(SEEDS) for name in makers}
     for number, seed in enumerate(SEEDS):
         trainers = {name: make(seed, dqn, *settings) for name, make in makers.items()}
-        for steps in range(400, DQN_STEPS + 1, 400):  # by turns, so that both meet the same machine
+        for steps in range(scripts.TURN, DQN_STEPS + 1, scripts.TURN):  # by turns, so that both meet the same machine
             for name, trainer in trainers.items():
                 torch.manual_seed(seed)  # each creates its networks at its first step, and draws nothing later
                 begun = clock()
@@ -160,7 +160,7 @@ def _typed_dqn(seed: int, module: Any, num_envs: int, every: int, updates: int) 
 
     training = off_policy(
         collector, buffer, update, n_step=every, updates_per_step=updates / every,
-        batch_size=module.BATCH, epoch_steps=400, epochs=10**6, warmup=1_000, before=dqn.anneal,
+        batch_size=module.BATCH, epoch_steps=scripts.TURN, epochs=10**6, warmup=1_000, before=dqn.anneal,
     )  # fmt: skip
     for epoch in training:
         yield epoch.step

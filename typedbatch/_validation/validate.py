@@ -258,7 +258,7 @@ def typed_copy(batch: Any, schema: Schema, who: str) -> Any:
     for name, value in batch.__dict__.items():
         if isinstance(value, Batch):
             schemas = next((field.nested for field in schema.fields if field.name == name), ())
-            inner = _first_match(value, schemas)
+            inner = first_match(value, schemas)
             value = shallow(value) if inner is None else typed_copy(value, inner, who)
         out.__dict__[name] = value
     if type(batch.__dict__) is not dict:
@@ -266,7 +266,7 @@ def typed_copy(batch: Any, schema: Schema, who: str) -> Any:
     return out
 
 
-def _first_match(batch: Batch, schemas: Sequence[Schema]) -> Schema | None:
+def first_match(batch: Batch, schemas: Sequence[Schema]) -> Schema | None:
     """Return the first schema that a batch matches, or None."""
     if not schemas:
         return None

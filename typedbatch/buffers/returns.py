@@ -145,7 +145,7 @@ def _read_ahead(state: State, indices: Any, steps: int) -> _Ahead:
     done = state.ends()
     while len(ahead) < steps:
         following, go_on = state.rings.step(ahead[-1], done)
-        if not go_on.any():
+        if not go_on.any():  # every episode has ended, and more steps would add nothing
             break
         ahead.append(following)
         continues.append(go_on)

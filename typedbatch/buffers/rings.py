@@ -310,7 +310,7 @@ class Rings:
         return np.asarray(age < self.length[ring])
 
     def _begin_in_first_slots(self) -> bool:
-        """Return whether the oldest row of each ring is in its first slot, as before the ring is full."""
+        """Return True if the oldest row of each ring is in its first slot, and no ring is full."""
         if len(self.capacity) == 1:
             return bool(self.insertion.item() == self.length.item())
         return bool((self.insertion == self.length).all())

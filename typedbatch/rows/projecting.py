@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 from typing_extensions import TypeForm
 
 from typedbatch._tree.kinds import BATCH, kind_of
-from typedbatch._validation.validate import typed_copy, validate_at
+from typedbatch._validation.validate import first_match, typed_copy, validate_at
 from typedbatch.records import fill_defaults
-from typedbatch.schema.check import check_of
 from typedbatch.schema.read import schema_of
 
 if TYPE_CHECKING:
@@ -54,7 +53,7 @@ def _keep_declared(tree: Any, schema: Schema) -> None:
         if name not in nested:
             del tree.__dict__[name]
         elif kind_of(value) is BATCH:
-            inner = next((declared for declared in nested[name] if check_of(declared)(value)), None)
+            inner = first_match(value, nested[name])
             if inner is not None:
                 _keep_declared(value, inner)
 

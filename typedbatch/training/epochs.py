@@ -195,7 +195,7 @@ class Training(Iterator[Epoch]):
         if losses is None:
             return
         self.updates += 1
-        if type(losses) is not dict and not isinstance(losses, Mapping):
+        if type(losses) is not dict and not isinstance(losses, Mapping):  # the latter takes long, and a dict is usual
             raise LeafError(f"update() must return a dict of numbers, as {{'loss': 0.5}}, got {describe(losses)}")
         for name, value in losses.items():
             try:
