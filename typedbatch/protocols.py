@@ -28,20 +28,25 @@ if TYPE_CHECKING:
 S = TypeVar("S", bound="BatchProtocol")
 
 
-def arguments(cls: Any, args: Any) -> tuple[Any, ...]:
-    """Return :func:`with_defaults` of a protocol or record, after checking that its first argument is not a batch.
+def subscripted(base: Any, cls: Any, args: Any) -> Any:
+    """Return a protocol or record with type arguments; the others get their defaults.
+
+    Args:
+        base: Class that overrides ``__class_getitem__``.
+        cls: Protocol or record.
+        args: Type argument, or a tuple of them.
 
     Raises:
         DeclarationError: A batch is given as the kind of array.
     """
     try:
-        return _arguments(cls, args)
+        return _subscripted(base, cls, args)
     except TypeError:  # An argument is not hashable.
-        return _arguments.__wrapped__(cls, args)
+        return _subscripted.__wrapped__(base, cls, args)
 
 
 @lru_cache(typed=True)  # typing caches too, since RolloutBatch[Tensor] may be evaluated in loops.
-def _arguments(cls: Any, args: Any) -> tuple[Any, ...]:
+def _subscripted(base: Any, cls: Any, args: Any) -> Any:
     full = with_defaults(cls, args)
     for parameter, argument in zip(getattr(cls, "__parameters__", ()), full, strict=False):
         of = get_origin(argument) or argument
@@ -51,7 +56,7 @@ def _arguments(cls: Any, args: Any) -> tuple[Any, ...]:
                 f"{cls.__name__}[{of.__name__}] says that its fields hold {of.__name__} in place of arrays; "
                 f"the kind of array comes first: {cls.__name__}[NDArray[Any], {of.__name__}]"
             )
-    return full
+    return super(base, cls).__class_getitem__(full)
 
 
 class BatchProtocol(Protocol):
@@ -64,7 +69,7 @@ class BatchProtocol(Protocol):
             declare(cls)
 
         def __class_getitem__(cls, args: Any) -> Any:
-            return super().__class_getitem__(arguments(cls, args))
+            return subscripted(BatchProtocol, cls, args)
 
         __get_pydantic_core_schema__ = classmethod(pydantic_schema)
 

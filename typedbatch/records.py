@@ -28,7 +28,7 @@ from typedbatch._tree.meta import as_meta, set_meta, shared_fields
 from typedbatch._typing import Act_co, Array, Distribution, K_co, Obs_co
 from typedbatch.batch import Batch
 from typedbatch.errors import DeclarationError, FieldNameError, did_you_mean
-from typedbatch.protocols import BatchProtocol, arguments
+from typedbatch.protocols import BatchProtocol, subscripted
 
 _REQUIRED = object()
 _OWN = ("__record_fields__", "__declares_meta__")
@@ -94,7 +94,7 @@ class BatchRecord(ClosedBatch):
             super().__setattr__(name, value)
 
         def __class_getitem__(cls, args: Any) -> Any:
-            return super().__class_getitem__(arguments(cls, args))
+            return subscripted(BatchRecord, cls, args)
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -164,7 +164,10 @@ def default_of(cls: type, name: str) -> object:
 
 def fill_defaults(cls: type[Batch], fields: dict[str, Any]) -> None:
     """Add the missing fields of a record that have a default, with a copy of the default."""
-    for name, default in getattr(cls, "__record_fields__", {}).items():
+    declared: dict[str, object] = getattr(cls, "__record_fields__", {})
+    if declared.keys() <= fields.keys():
+        return
+    for name, default in declared.items():
         if name not in fields and default is not _REQUIRED:
             construct.fill(fields, {name: copying.deep_leaf(default, {})}, cls)
 

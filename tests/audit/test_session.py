@@ -26,7 +26,7 @@ from typedbatch.training import Collector, off_policy, on_policy
 PATCHED = [
     (Batch, "__getattribute__"), (Batch, "__getitem__"), (Batch, "__setattr__"), (Batch, "get"), (Batch, "items"),
     (torch, "from_numpy"), (PrioritizedReplayBuffer, "update_weight"), (ReplayBuffer, "get"),
-    (returns, "per_row"), (returns, "nstep_targets"), (returns, "_values"),
+    (returns, "per_row"), (returns, "look_ahead"), (returns, "_values"),
 ]  # fmt: skip
 
 

@@ -6,6 +6,7 @@ import sys
 import types
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from typing_extensions import TypeForm, TypeIs
@@ -228,22 +229,34 @@ def extend(batch: Any, into: Any, /, **fields: object) -> Any:
         SchemaError: the result does not match ``into``, for example because a field is missing.
     """
     schema = schema_of(into)
-    declared = [field.name for field in schema.fields]
+    declared = _nested_in(schema)
     meta = as_meta(fields.pop("meta")) if "meta" in fields and "meta" not in declared else None
-    for name in fields:
-        if name not in declared:
-            # An undeclared keyword is most likely a misspelled field that is still missing.
-            present = {**getattr(batch, "__dict__", {}), **fields}
-            missing = [field.name for field in schema.fields if not field.optional and field.name not in present]
-            near = nearest(name, missing) or nearest(name, declared)
-            hint = f"; did you mean {near!r}?" if near else ""
-            raise FieldNameError(f"{schema.name} declares no field {name!r}{hint}")
+    if not fields.keys() <= declared.keys():
+        raise _undeclared(fields, schema, batch)
     result = typed_copy(batch, schema, "extend()")
     fill(result.__dict__, fields, type(result))
     if meta is not None:
         set_meta(result, meta)
     fill_defaults(type(result), result.__dict__)
     return validate_at(result, into, "")
+
+
+@cache
+def _nested_in(schema: Schema) -> dict[str, tuple[Schema, ...]]:
+    """Return the schemas of nested batches of each declared field, as :attr:`Field.nested`."""
+    return {field.name: field.nested for field in schema.fields}
+
+
+def _undeclared(fields: dict[str, object], schema: Schema, batch: Any) -> FieldNameError:
+    """Return the error for the first of some new fields that a schema does not declare."""
+    declared = [field.name for field in schema.fields]
+    name = next(name for name in fields if name not in declared)
+    # An undeclared keyword is most likely a misspelled field that is still missing.
+    present = {**getattr(batch, "__dict__", {}), **fields}
+    missing = [field.name for field in schema.fields if not field.optional and field.name not in present]
+    near = nearest(name, missing) or nearest(name, declared)
+    hint = f"; did you mean {near!r}?" if near else ""
+    return FieldNameError(f"{schema.name} declares no field {name!r}{hint}")
 
 
 def typed_copy(batch: Any, schema: Schema, who: str) -> Any:
@@ -254,11 +267,10 @@ def typed_copy(batch: Any, schema: Schema, who: str) -> Any:
     """
     if not isinstance(batch, Batch):
         raise LeafError(f"{who} takes a Batch, got {describe(batch)}")
-    out = new_tree(class_for(schema, batch), {})
+    out, nested = new_tree(class_for(schema, batch), {}), _nested_in(schema)
     for name, value in batch.__dict__.items():
         if isinstance(value, Batch):
-            schemas = next((field.nested for field in schema.fields if field.name == name), ())
-            inner = first_match(value, schemas)
+            inner = first_match(value, nested.get(name, ()))
             value = shallow(value) if inner is None else typed_copy(value, inner, who)
         out.__dict__[name] = value
     if type(batch.__dict__) is not dict:

@@ -232,7 +232,7 @@ class Origins:
         load = nn.Module.load_state_dict
         update_weight, per_row = PrioritizedReplayBuffer.update_weight, returns.per_row
         values = vars(returns)["_values"]
-        get, values_of, nstep = ReplayBuffer.get, vars(grouping)["values_of"], returns.nstep_targets
+        get, values_of, look_ahead = ReplayBuffer.get, vars(grouping)["values_of"], returns.look_ahead
 
         def writing(buffer: Any, slots: Any, priorities: Any) -> Any:
             self._tell("priorities", priorities)
@@ -256,9 +256,12 @@ class Origins:
             self._tell("grouped", name, fields.get(name))
             return values_of(fields, name, *args)
 
-        def returning(batch: Any, buffer: Any, slots: Any, *args: Any, **kwargs: Any) -> Any:
+        def looking(batch: Any, buffer: Any, slots: Any, *args: Any, **kwargs: Any) -> Any:
             self._tell("sampled", batch, buffer, slots)
-            return nstep(batch, buffer, slots, *args, **kwargs)
+            ahead = look_ahead(batch, buffer, slots, *args, **kwargs)
+            if ahead.obs_next is not None:
+                self.on_get("obs_next", ahead.obs_next)
+            return ahead
 
         def loading(module: Any, state: Any, *args: Any, **kwargs: Any) -> Any:
             self._tell("loading", module, state)
@@ -268,7 +271,7 @@ class Origins:
         for kind in _DISTRIBUTIONS:
             yield kind, "log_prob", self._labelling(kind.log_prob)
         yield grouping, "values_of", grouped
-        yield returns, "nstep_targets", returning
+        yield returns, "look_ahead", looking
         yield returns, "_values", valuing
         yield PrioritizedReplayBuffer, "update_weight", writing
         yield returns, "per_row", bootstrapping

@@ -68,7 +68,11 @@ def compute_nstep_return(
         SettingError: ``gamma`` is not in [0, 1].
         RowIndexError: A slot does not exist, or holds no row.
     """
-    targets, target_q = nstep_targets(batch, buffer, indices, target_q_fn, gamma, n_step)
+    gamma = number_of(gamma, "gamma", 0, 1)
+    ahead = look_ahead(batch, buffer, indices, n_step)
+    with no_grad():
+        target_q: Any = target_q_fn(buffer, ahead.last)
+    targets = nstep_targets(ahead, target_q, gamma)
     given: Any = batch
     out: Any = shallow(given)
     out.__dict__["returns"] = _like(targets, target_q)
@@ -78,28 +82,67 @@ def compute_nstep_return(
     return result
 
 
-def nstep_targets(
-    batch: Any,
-    buffer: Buffer,
-    indices: Any,
-    target_q_fn: Callable[[Buffer, NDArray[np.intp]], Any],
-    gamma: float,
-    n_step: int,
-) -> tuple[Floats, Any]:
-    """Return the targets of :func:`compute_nstep_return` as an array, and the values that ``target_q_fn`` returned."""
-    require_at_least(1, n_step, "n_step")
-    gamma = number_of(gamma, "gamma", 0, 1)
+class Ahead(NamedTuple):
+    """The steps that rows look ahead to. After the end of an episode, its last slot is repeated."""
+
+    last: Slots
+    """Slots of the last step."""
+    continues: list[NDArray[np.bool_]]
+    """Masks of the rows whose episode goes on after the step, for each step but the last."""
+    rew: list[Floats]
+    """Rewards of each step."""
+    terminated: NDArray[np.bool_]
+    """Flags of the last step."""
+    obs_next: Any
+    """Observations after the last step, with stacked frames, or None if they were not asked for."""
+
+
+def look_ahead(batch: Any, buffer: Buffer, indices: Any, steps: int, *, obs_next: bool = False) -> Ahead:
+    """Return the steps of the rows and those after them, ``steps`` in all, or fewer if every episode ends before.
+
+    Args:
+        batch: Rows of the buffer, ``buffer[indices]``.
+        buffer: Buffer of the rows.
+        indices: Slots of the rows.
+        steps: Number of steps, at least 1.
+        obs_next: Whether the observations after the last step are read too.
+
+    Raises:
+        StructureError: ``batch`` and ``indices`` differ in length.
+        SizeError: ``steps`` is below 1.
+        RowIndexError: A slot does not exist, or holds no row.
+    """
+    steps = require_at_least(1, steps, "n_step")
     state = state_of(buffer)
-    ahead, continues, earned, terminated = call_locked(state, lambda: _read_ahead(state, indices, n_step), indices)
-    slots = ahead[0]
-    if len(slots) != len(batch):
-        raise StructureError(f"one index for each of {len(batch)} rows is expected, got {len(slots)}")
-    with no_grad():
-        target_q: Any = target_q_fn(buffer, ahead[-1])
+    ahead = call_locked(state, lambda: _read_ahead(state, indices, steps, obs_next), indices)
+    if len(ahead.last) != len(batch):
+        raise StructureError(f"one index for each of {len(batch)} rows is expected, got {len(ahead.last)}")
+    return ahead
+
+
+def _read_ahead(state: State, indices: Any, steps: int, obs_next: bool) -> Ahead:
+    slots, continues = state.rings.ahead(as_slots(state.rings, indices), state.ends(), steps)
+    rew = state.columns.__dict__["rew"]
+    # In a hindsight buffer, read() returns other rewards and flags than those that are stored.
+    earned = [leaf_to_numpy(state.read("rew", rew, each)) for each in slots]
+    last = slots[-1]
+    terminated = leaf_to_numpy(state.read("terminated", state.column("terminated"), last))
+    return Ahead(last, continues, earned, terminated, state.obs_next(last) if obs_next else None)
+
+
+def nstep_targets(ahead: Ahead, target_q: Any, gamma: float) -> Floats:
+    """Return the targets of :func:`compute_nstep_return` as an array.
+
+    Args:
+        ahead: Result of :func:`look_ahead`.
+        target_q: Value of the observation after the last step of each row, array or tensor.
+        gamma: Discount per step.
+    """
+    _, continues, earned, terminated, _ = ahead
     values = np.asarray(to_numpy(target_q))
-    if values.shape[:1] != slots.shape:
+    if values.shape[:1] != terminated.shape:
         raise StructureError(
-            f"target_q_fn must return a value for each of {len(slots)} slots, got {describe(target_q)}"
+            f"target_q_fn must return a value for each of {len(terminated)} slots, got {describe(target_q)}"
         )
     if values.shape == (*earned[0].shape, 1):
         raise StructureError(
@@ -123,37 +166,7 @@ def nstep_targets(
         else:
             go_on = continues[step]
             total = np.where(go_on if total.ndim == 1 else go_on[:, None], more, total)
-    return total.reshape(values.shape), target_q
-
-
-class _Ahead(NamedTuple):
-    """The steps that rows look ahead to. After the end of an episode, its last slot is repeated."""
-
-    slots: list[Slots]
-    """Slots of each step; the first are those of the rows."""
-    continues: list[NDArray[np.bool_]]
-    """Masks of the rows whose episode goes on after the step, for each step but the last."""
-    rew: list[Floats]
-    """Rewards of each step."""
-    terminated: NDArray[np.bool_]
-    """Flags of the last step."""
-
-
-def _read_ahead(state: State, indices: Any, steps: int) -> _Ahead:
-    """Return the steps of the rows and those after them, ``steps`` in all, or fewer if every episode ends before."""
-    ahead, continues = [as_slots(state.rings, indices)], []
-    done = state.ends()
-    while len(ahead) < steps:
-        following, go_on = state.rings.step(ahead[-1], done)
-        if not go_on.any():  # every episode has ended, and more steps would add nothing
-            break
-        ahead.append(following)
-        continues.append(go_on)
-    rew = state.columns.__dict__["rew"]
-    # In a hindsight buffer, read() returns other rewards and flags than those that are stored.
-    earned = [leaf_to_numpy(state.read("rew", rew, slots)) for slots in ahead]
-    terminated = leaf_to_numpy(state.read("terminated", state.column("terminated"), ahead[-1]))
-    return _Ahead(ahead, continues, earned, terminated)
+    return total.reshape(values.shape)
 
 
 def _by_columns(values: Floats, flat: bool) -> Floats:
@@ -271,8 +284,10 @@ def per_row(values: Any, rew: Any, who: str) -> NDArray[Any]:
     Raises:
         StructureError: There is not one value for each reward.
     """
-    array = np.asarray(leaf_to_numpy(values.detach() if kind_of(values) is TENSOR else values))
+    array = np.asarray(leaf_to_numpy(values))
     shape = tuple(rew.shape)
-    if array.shape not in (shape, (*shape, 1)):
+    if array.shape == shape:
+        return array
+    if array.shape != (*shape, 1):
         raise StructureError(f"{who} must return one value for each reward, shape {[*shape]}, got {describe(values)}")
     return array.reshape(shape)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from typedbatch.buffers.occupancy import Occupancy
 from typedbatch.errors import RowIndexError, SizeError
 
 Slots = NDArray[np.intp]
@@ -64,6 +65,8 @@ class Rings:
         self.length: Slots = self.counts[1]
         self.ep_len: Slots = self.counts[2]
         self.ep_start: Slots = self.counts[3]
+        self._extent: NDArray[np.int64] = self.counts[:2]
+        self._occupancy: tuple[bytes, Occupancy] | None = None
         ones = np.ones_like(self.length)
         self._row: Slots = np.stack([ones, ones, ones, ones * 0])
         """Increment of the counts for one row in each ring, in their shape, as numpy is slower if it broadcasts."""
@@ -95,25 +98,22 @@ class Rings:
     # ---- adding and dropping rows ---------------------------------------------------------------------------------
 
     @property
+    def occupancy(self) -> Occupancy:
+        """Slots that hold a row, which are computed only after a change."""
+        extent = self._extent.tobytes()  # compared, as the arrays may be changed through a view, such as a part's
+        if self._occupancy is None or self._occupancy[0] != extent:
+            self._occupancy = extent, Occupancy(self.edges, self.capacity, self.insertion, self.length)
+        return self._occupancy[1]
+
+    @property
     def last(self) -> Slots:
         """Slot of the newest row of each ring; its first slot while the ring is empty."""
-        if len(self.capacity) == 1:  # hot path: Python scalars instead of arrays
-            length = self.length.item()
-            return np.array([(self.insertion.item() - 1) % self.size if length else 0])
-        newest: Slots = np.where(self.length > 0, (self.insertion - 1) % np.maximum(self.capacity, 1), 0)
-        return newest + self.offset
+        return self.occupancy.newest.copy()
 
     @property
     def oldest(self) -> Slots:
         """Slot of the oldest row of each ring."""
-        return self.offset + self._start()
-
-    def _start(self) -> Slots:
-        """Return the slot of the oldest row of each ring, numbered from the beginning of the ring."""
-        if len(self.capacity) == 1:
-            return np.array([(self.insertion.item() - self.length.item()) % max(self.size, 1)])
-        start: Slots = (self.insertion - self.length) % np.maximum(self.capacity, 1)
-        return start
+        return self.occupancy.oldest.copy()
 
     def target(self, ids: Ids) -> Any:
         """Return the slots that the next row of each ring goes into; a slice, which is fastest, if these permit it."""
@@ -303,17 +303,11 @@ class Rings:
 
     def has_row(self, slots: Slots) -> NDArray[np.bool_]:
         """Return a mask that is true for slots that hold a row."""
-        ring = self.ring_of(slots)
-        if self._begin_in_first_slots():
-            return np.asarray(slots < (self.offset + self.length)[ring])
-        age = (slots - self.offset[ring] - self._start()[ring]) % self.capacity[ring]
+        ring, occupancy = self.ring_of(slots), self.occupancy
+        if occupancy.in_order:
+            return np.asarray(slots < occupancy.end[ring])
+        age = (slots - occupancy.oldest[ring]) % self.capacity[ring]
         return np.asarray(age < self.length[ring])
-
-    def _begin_in_first_slots(self) -> bool:
-        """Return True if the oldest row of each ring is in its first slot, and no ring is full."""
-        if len(self.capacity) == 1:
-            return bool(self.insertion.item() == self.length.item())
-        return bool((self.insertion == self.length).all())
 
     def stored(self, index: slice = slice(None)) -> Slots:
         """Return the slots that hold a row, in slot order, or a slice of that list."""
@@ -323,7 +317,11 @@ class Rings:
         """Return the slots that hold no row as slices, at most two for each ring."""
         ranges = []
         for offset, start, length, capacity in zip(
-            self.offset.tolist(), self._start().tolist(), self.length.tolist(), self.capacity.tolist(), strict=True
+            self.offset.tolist(),
+            self.occupancy.start.tolist(),
+            self.length.tolist(),
+            self.capacity.tolist(),
+            strict=True,
         ):
             end = start + length
             if end < capacity:
@@ -348,10 +346,10 @@ class Rings:
 
         The list itself is not created, since a buffer may have billions of slots.
         """
-        before = np.cumsum(self.length) - self.length
-        ring = np.searchsorted(before + self.length, positions, side="right")
-        start, capacity = self._start()[ring], self.capacity[ring]
-        local = positions - before[ring]
+        occupancy = self.occupancy
+        ring = occupancy.up_to.searchsorted(positions, side="right")
+        start, capacity = occupancy.start[ring], self.capacity[ring]
+        local = positions - occupancy.before[ring]
         wrapped = start + self.length[ring] - capacity  # number of rows in the first slots, newer than the others
         slots: Slots = local + np.where(local < wrapped, 0, start - np.maximum(wrapped, 0)) + self.offset[ring]
         return slots
@@ -363,20 +361,19 @@ class Rings:
     def nth(self, positions: Slots) -> Slots:
         """Return the slots at positions of :meth:`chronological`, without creating that list."""
         slots: Slots
-        start = self._start()
+        occupancy = self.occupancy
         if len(self.capacity) == 1:
-            slots = positions + start[0]
-            return np.where(slots < self.size, slots, slots - self.size) if start[0] else slots
-        before: Slots = np.cumsum(self.length) - self.length
-        ring = np.searchsorted(before + self.length, positions, side="right")
-        if not start.any():
-            return np.asarray(positions + (self.offset - before)[ring])
-        slots = (positions - before[ring] + start[ring]) % self.capacity[ring] + self.offset[ring]
-        return slots
+            if occupancy.in_order:
+                return positions
+            slots = positions + occupancy.start[0]
+            return np.where(slots < self.size, slots, slots - self.size)
+        ring = occupancy.up_to.searchsorted(positions, side="right")
+        slots = positions + (occupancy.oldest - occupancy.before)[ring]
+        return np.where(slots < self.edges[1:][ring], slots, slots - self.capacity[ring]) if occupancy.wraps else slots
 
     def draw(self, rng: np.random.Generator, count: int) -> Slots:
         """Draw ``count`` slots that hold a row, uniformly and with replacement."""
-        rows = len(self)
+        rows = self.occupancy.rows
         positions: Slots = rng.integers(0, rows, count)
         return positions if rows == self.size else self.nth(positions)  # in full rings every slot holds a row
 
@@ -384,12 +381,9 @@ class Rings:
 
     def prev(self, slots: Slots, done: NDArray[np.bool_]) -> Slots:
         """Return the slot of the row before each one, or its own if it begins an episode or is the oldest."""
-        if len(self.capacity) == 1:
-            first, size, oldest = 0, self.size, self.oldest.item()
-        else:
-            ring = self.ring_of(slots)
-            first, size, oldest = self.offset[ring], self.capacity[ring], self.oldest[ring]
-        before = np.where(slots == first, first + size, slots) - 1
+        ring = self.ring_of(slots)
+        first, oldest = self.offset[ring], self.occupancy.oldest[ring]
+        before = np.where(slots == first, first + self.capacity[ring], slots) - 1
         return np.where(done.take(before) | (slots == oldest), slots, before)
 
     def next(self, slots: Slots, done: NDArray[np.bool_]) -> Slots:
@@ -398,10 +392,31 @@ class Rings:
 
     def step(self, slots: Slots, done: NDArray[np.bool_]) -> tuple[Slots, NDArray[np.bool_]]:
         """Return the result of :meth:`next`, and a mask of the slots that have a next one."""
-        ring, newest = self.ring_of(slots), self.last
-        continues = ~(done.take(slots) | (slots == newest[ring]))
+        ring = self.ring_of(slots)
+        return self._step(slots, ring, self.occupancy.newest[ring], done)
+
+    def ahead(self, slots: Slots, done: NDArray[np.bool_], steps: int) -> tuple[list[Slots], list[NDArray[np.bool_]]]:
+        """Return the slots of ``steps`` steps, and a mask of the slots that have a next one for each step but the last.
+
+        The first slots are the given ones. After the end of an episode, its last slot is repeated. There are fewer
+        steps if no slot has a next one.
+        """
+        ring = self.ring_of(slots)
+        newest = self.occupancy.newest[ring]
+        ahead, continues = [slots], []
+        while len(ahead) < steps:
+            following, go_on = self._step(ahead[-1], ring, newest, done)
+            if not go_on.any():
+                break
+            ahead.append(following)
+            continues.append(go_on)
+        return ahead, continues
+
+    def _step(self, slots: Slots, ring: Any, newest: Any, done: NDArray[np.bool_]) -> tuple[Slots, NDArray[np.bool_]]:
+        """Return the result of :meth:`step` for slots whose rings, and the newest row of each, are known."""
+        continues = ~(done.take(slots) | (slots == newest))
         after: Slots = slots + continues
-        if (self.oldest > newest).any():  # only then is a row of a ring followed by one in the ring's first slot
+        if self.occupancy.wraps:  # only then is a row of a ring followed by one in the ring's first slot
             end = self.edges[1:][ring]
             after = np.where(after == end, end - self.capacity[ring], after)
         return after, continues

@@ -39,15 +39,21 @@ def as_slots(rings: Rings, index: Any) -> Any:
         shown = describe(index) if isinstance(index, ndarray) else repr(index)
         raise RowIndexError(f"an index of a buffer is an integer, a slice, an array or a mask of slots, got {shown}")
     slots = np.asarray(_require_exists(rings, index) if isinstance(index, int) else index, np.intp)
-    if slots.size and slots.view(np.uintp).max() >= rings.size:  # as unsigned, negative numbers are the largest
-        if slots.min() < 0:
-            slots = np.where(slots < 0, rings.from_the_end(np.minimum(slots, -1)), slots)
-        if slots.max() >= rings.size:
-            raise RowIndexError(f"slot {int(slots.max())} does not exist in a buffer of {rings.size} slots")
-    if len(rings) < rings.size and not (held := rings.has_row(slots)).all():
+    if slots.size and slots.view(np.uintp).max() >= rings.occupancy.filled:  # as unsigned, negative ones are largest
+        slots = _require_rows(rings, slots)
+    return slots if isinstance(index, ndarray) else int(slots)
+
+
+def _require_rows(rings: Rings, slots: Slots) -> Slots:
+    """Return slots, negative ones counted from the end, or raise an error if one does not exist or holds no row."""
+    if slots.min() < 0:
+        slots = np.where(slots < 0, rings.from_the_end(np.minimum(slots, -1)), slots)
+    if slots.max() >= rings.size:
+        raise RowIndexError(f"slot {int(slots.max())} does not exist in a buffer of {rings.size} slots")
+    if not (held := rings.has_row(slots)).all():
         free = slots if not slots.ndim else slots[~held][0]
         raise RowIndexError(f"slot {int(free)} holds no row; {len(rings)} of {rings.size} slots do")
-    return slots if isinstance(index, ndarray) else int(slots)
+    return slots
 
 
 def _require_exists(rings: Rings, number: int) -> int:

@@ -54,12 +54,12 @@ def number_of(value: Any, name: str, least: float = 0, most: float = math.inf) -
     Raises:
         SettingError: ``value`` is not a finite number, or out of bounds.
     """
-    bounds = f"from {least} to {most}" if math.isfinite(most) else f"{least} or more, and finite"
     try:
         number = float(value) if hasattr(type(value), "__float__") else math.nan
     except (TypeError, ValueError, OverflowError, RuntimeError):  # e.g. an array or a tensor of several numbers
         number = math.nan
     if not (math.isfinite(number) and least <= number <= most):
+        bounds = f"from {least} to {most}" if math.isfinite(most) else f"{least} or more, and finite"
         shown = repr(value) if isinstance(value, (int, float, str, complex, type(None))) else describe(value)
         raise SettingError(f"{name} is a number, {bounds}, got {shown}")
     return number

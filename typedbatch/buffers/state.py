@@ -244,8 +244,7 @@ class State:
             if name not in declared.left_out or (name != "done" and not is_placeholder(column)):
                 out[name] = self.read(name, column, frames if name in ("obs", "obs_next") else slots)
         if not self.save_obs_next and "obs_next" in out:
-            after = self.frames(self.rings.next(slots, self.done)[()], self.stack_num)
-            out["obs_next"] = self.read("obs", self.columns.__dict__["obs"], after)
+            out["obs_next"] = self.obs_next(slots)
         for name in FILLED_IN:
             if name in out and out[name] is None:
                 out[name] = new_tree(Batch, {})
@@ -254,6 +253,13 @@ class State:
     def read(self, name: str, column: Any, slots: Any) -> Any:
         """Return a copy of some rows of a field."""
         return take_slots(column, slots)
+
+    def obs_next(self, slots: Any) -> Any:
+        """Return the observations after some rows, with stacked frames, also if they are not stored."""
+        if self.save_obs_next:
+            return self.read("obs_next", self.column("obs_next"), self.frames(slots, self.stack_num))
+        after = self.rings.next(slots, self.done)[()]
+        return self.read("obs", self.columns.__dict__["obs"], self.frames(after, self.stack_num))
 
     def frames(self, slots: Any, count: int) -> Any:
         """Return the slots of the last ``count`` rows up to each of ``slots``, or ``slots`` itself if that is 1."""

@@ -241,7 +241,11 @@ class Body:
             return
         firsts = " ".join(f"{value}," for field, value in pairs if field.steps is Steps.FIRST)
         if not all(steps.is_plain(field) for field in fields if field.steps is Steps.ONE):
-            self.refuse(f"not steps_fit(({' '.join(f'{value},' for value in ones)}), ({firsts}))")
+            # arrays of one shape, one number per row, fit without a call
+            unusual = [f"type({value}) is not ndarray" for value in ones]
+            unusual += [f"len({ones[0]}.shape) != 1", *(f"{value}.shape != {ones[0]}.shape" for value in ones[1:])]
+            fit = f"steps_fit(({' '.join(f'{value},' for value in ones)}), ({firsts}))"
+            self.refuse(f"({' or '.join(unusual)}) and not {fit}")
             return
         name = self.new("p")
         self.write(f"{name} = {ones[0]}.shape")

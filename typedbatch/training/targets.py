@@ -13,6 +13,7 @@ from typedbatch._tree.kinds import TENSOR, kind_of
 from typedbatch._validation.validate import extend
 from typedbatch.buffers import returns as returns_of
 from typedbatch.buffers.replay import ReplayBuffer
+from typedbatch.buffers.settings import number_of
 from typedbatch.protocols import RolloutBatchProtocol
 from typedbatch.records import BatchWithAdvantages, BatchWithReturns
 
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 K = TypeVar("K", bound="ArrayOrTensor")
 Obs = TypeVar("Obs")
 Act = TypeVar("Act")
+
+_RETURNS: Any = BatchWithReturns[Any, Any, Any]
+_ADVANTAGES: Any = BatchWithAdvantages[Any, Any, Any]
 
 
 def add_gae(
@@ -57,7 +61,7 @@ def add_gae(
     returns, adv = returns_of.compute_episodic_return(rollout, v_s_=after, v_s=now, gamma=gamma, gae_lambda=lam)
     fields = {"v_s": now, "returns": returns, "adv": adv}
     alike = {name: _alike(value, given.rew, now) for name, value in fields.items()}
-    out: BatchWithAdvantages[K, Obs, Act] = extend(given, BatchWithAdvantages[Any, Any, Any], **alike)
+    out: BatchWithAdvantages[K, Obs, Act] = extend(given, _ADVANTAGES, **alike)
     return out
 
 
@@ -94,13 +98,13 @@ def add_nstep(
         RowIndexError: A slot does not exist, or holds no row.
     """
     given: Any = batch
-
-    def value(source: ReplayBuffer[Any, Any], ahead: NDArray[np.intp]) -> Any:
-        return returns_of.per_row(target(source.get(ahead, "obs_next")), given.rew, "target")
-
-    targets, values = returns_of.nstep_targets(batch, buffer, slots, value, gamma, n)
+    gamma = number_of(gamma, "gamma", 0, 1)
+    ahead = returns_of.look_ahead(batch, buffer, slots, n, obs_next=True)
+    with no_grad():
+        values = returns_of.per_row(target(ahead.obs_next), given.rew, "target")
+    targets = returns_of.nstep_targets(ahead, values, gamma)
     returns = _alike(targets, given.rew, values)
-    out: BatchWithReturns[K, Obs, Act] = extend(given, BatchWithReturns[Any, Any, Any], returns=returns)
+    out: BatchWithReturns[K, Obs, Act] = extend(given, _RETURNS, returns=returns)
     return out
 
 
