@@ -98,7 +98,7 @@ class _Plan:
         self.has_tensors: bool = TENSOR in kinds
         self.kind: Kind = TENSOR if kinds.count(TENSOR) > kinds.count(ARRAY) else ARRAY
         self.leaves: dict[str, Kind | None] = {}
-        self.nested: dict[str, Schema] = {field.name: field.nested[0] for field in schema.fields if field.nested}
+        self.nested: dict[str, Schema] = {name: schemas[0] for name, schemas in schema.nested.items() if schemas}
         self.sequences: dict[str, Schema] = {}
         for field in schema.fields:
             takes = (field.kinds or frozenset()) & _LEAVES

@@ -6,7 +6,6 @@ import sys
 import types
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from typing_extensions import TypeForm, TypeIs
@@ -229,9 +228,8 @@ def extend(batch: Any, into: Any, /, **fields: object) -> Any:
         SchemaError: the result does not match ``into``, for example because a field is missing.
     """
     schema = schema_of(into)
-    declared = _nested_in(schema)
-    meta = as_meta(fields.pop("meta")) if "meta" in fields and "meta" not in declared else None
-    if not fields.keys() <= declared.keys():
+    meta = as_meta(fields.pop("meta")) if "meta" in fields and "meta" not in schema.nested else None
+    if not fields.keys() <= schema.nested.keys():
         raise _undeclared(fields, schema, batch)
     result = typed_copy(batch, schema, "extend()")
     fill(result.__dict__, fields, type(result))
@@ -241,15 +239,9 @@ def extend(batch: Any, into: Any, /, **fields: object) -> Any:
     return validate_at(result, into, "")
 
 
-@cache
-def _nested_in(schema: Schema) -> dict[str, tuple[Schema, ...]]:
-    """Return the schemas of nested batches of each declared field, as :attr:`Field.nested`."""
-    return {field.name: field.nested for field in schema.fields}
-
-
 def _undeclared(fields: dict[str, object], schema: Schema, batch: Any) -> FieldNameError:
     """Return the error for the first of some new fields that a schema does not declare."""
-    declared = [field.name for field in schema.fields]
+    declared = [*schema.nested]
     name = next(name for name in fields if name not in declared)
     # An undeclared keyword is most likely a misspelled field that is still missing.
     present = {**getattr(batch, "__dict__", {}), **fields}
@@ -267,10 +259,10 @@ def typed_copy(batch: Any, schema: Schema, who: str) -> Any:
     """
     if not isinstance(batch, Batch):
         raise LeafError(f"{who} takes a Batch, got {describe(batch)}")
-    out, nested = new_tree(class_for(schema, batch), {}), _nested_in(schema)
+    out = new_tree(class_for(schema, batch), {})
     for name, value in batch.__dict__.items():
         if isinstance(value, Batch):
-            inner = first_match(value, nested.get(name, ()))
+            inner = first_match(value, schema.nested.get(name, ()))
             value = shallow(value) if inner is None else typed_copy(value, inner, who)
         out.__dict__[name] = value
     if type(batch.__dict__) is not dict:

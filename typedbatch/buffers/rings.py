@@ -25,6 +25,13 @@ _ZERO, _NONE = np.zeros(1), np.zeros(1, np.intp)
 _ONE = np.ones(1, np.int64)  # an array, as adding a Python number takes numpy longer
 
 
+def _sum(rew: NDArray[Any], start: Any) -> Any:
+    """Return the sum of rewards over the first dimension, and of ``start``, in float64."""
+    if rew.ndim == 1 and len(rew) <= 32:  # fewer numbers than numpy is faster for
+        return sum(rew.tolist(), float(start))
+    return np.add.reduce(rew, 0, np.float64) + start
+
+
 class Added(NamedTuple):
     """Result of adding rows, with one entry for each row, as Tianshou's ``add`` returns it."""
 
@@ -189,14 +196,14 @@ class Rings:
             slots[size - first :] -= size
         added = Added(slots, np.zeros(rew.shape), np.zeros(count, np.intp), np.empty(count, np.intp))
         total, steps, began, begin = self.ep_return[0], self.ep_len.item(), self.ep_start.item(), 0
-        for end in done.nonzero()[0].tolist():
+        for end in done.nonzero()[0].tolist() if True in done.tolist() else ():
             stop = end + 1
-            added.ep_return[end] = np.add.reduce(rew[begin:stop], 0, np.float64) + total
+            added.ep_return[end] = _sum(rew[begin:stop], total)
             added.ep_len[end] = steps + stop - begin
             added.ep_start[begin:stop] = began
             total, steps, began, begin = 0.0, 0, (first + stop) % size, stop
         added.ep_start[begin:] = began
-        self.ep_return[0] = np.add.reduce(rew[begin:], 0, np.float64) + total
+        self.ep_return[0] = _sum(rew[begin:], total)
         self.ep_len[0], self.ep_start[0] = steps + count - begin, began
         self.length[0] = min(self.length.item() + count, size)
         self.insertion[0] = (first + count) % size

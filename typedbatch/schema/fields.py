@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sized
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sized
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -173,6 +173,7 @@ class Schema:
         fields: Declared fields.
         rules: Rules across fields, checked at the level ``"values"`` only.
         meta: Declaration of ``batch.meta``, or None.
+        nested: :attr:`Field.nested` of each field, by name.
     """
 
     name: str
@@ -181,6 +182,15 @@ class Schema:
     fields: tuple[Field, ...] = ()
     rules: tuple[BatchRule, ...] = ()
     meta: MetaSchema | None = None
+    nested: Mapping[str, tuple[Schema, ...]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.set_fields(self.fields)
+
+    def set_fields(self, fields: tuple[Field, ...]) -> None:
+        """Set the fields, which in a schema that nests itself refer to it."""
+        object.__setattr__(self, "fields", fields)
+        object.__setattr__(self, "nested", {each.name: each.nested for each in fields})
 
     def __getitem__(self, name: str) -> Field:
         for field in self.fields:

@@ -113,7 +113,7 @@ def _started(hint: Any) -> Schema:
         cls = class_of(hint)
         known = _UNFINISHED[hint] = Schema(show(hint), cls, _place(cls))
         # The only time that a Schema changes: it must exist before its fields are read, which may refer to it.
-        object.__setattr__(known, "fields", tuple(_fields(hint)))
+        known.set_fields(tuple(_fields(hint)))
         object.__setattr__(known, "rules", tuple(batch_rules(cls)))
         own = ((base, hint) for base in cls.__mro__ for name, hint, _ in _own_members(base) if name == "meta")
         for base, annotation in islice(own, 1):

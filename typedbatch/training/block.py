@@ -117,7 +117,11 @@ class Block:
         columns, count, name = self._columns, self.count, ""
         try:
             for name, value in values.items():
-                columns[name].write(count, value)
+                column = columns[name]
+                if type(value) is ndarray and value.dtype is column.dtype and value.shape == column.shape:
+                    column.storage[:, count] = value  # hot path
+                else:
+                    column.write(count, value)
         except TypedBatchError as error:
             raise self._with_step(error.under(name) if name else error) from error.__cause__
 

@@ -36,11 +36,14 @@ class StepColumns:
 
     def __init__(self, envs: int, steps: int, *, late: bool = False) -> None:
         self._envs, self._steps, self._late = envs, steps, late
-        self._storage: Any = None
-        # If the storage is a single array: that array as rows, and the dtype and shape of the values of a step.
+        self.storage: Any = None
+        """The values so far; an array or tensor ``(environments, steps, ...)``, or a batch of these."""
+        self.dtype: np.dtype[Any] | None = None
+        """Dtype of the values, if the storage is an array; then ``storage[:, step] = value`` does what ``write`` does
+        for a value of this dtype and :attr:`shape`."""
+        self.shape: tuple[int, ...] = ()
+        """Shape of the values of a step, if the storage is an array."""
         self._rows: Any = None
-        self._dtype: np.dtype[Any] | None = None
-        self._shape: tuple[int, ...] = ()
 
     def write(self, step: int, value: Any) -> None:
         """Store the values of a step.
@@ -49,27 +52,23 @@ class StepColumns:
             StructureError: there is not a row for each environment, or shapes or fields differ from earlier steps.
             LeafError: the value is not an array or tensor, or no dtype holds it and the earlier values unchanged.
         """
-        # Hot path: an array of the same dtype and shape as before.
-        if type(value) is ndarray and value.dtype is self._dtype and value.shape == self._shape:
-            self._storage[:, step] = value
-            return
-        before = storage = self._storage
+        before = storage = self.storage
         if storage is None or (storage is _NOTHING and self._late):
             storage = self._allocate(value)
         storage = self._store(storage, step, value)
         if storage is before:
             return
-        self._rows = self._dtype = None  # if anything interrupts the next lines, the storage alone counts
-        self._storage = storage
+        self._rows = self.dtype = None  # if anything interrupts the next lines, the storage alone counts
+        self.storage = storage
         if type(storage) is ndarray:
             self._rows = storage.reshape(-1, *storage.shape[2:])
-            self._shape = (self._envs, *storage.shape[2:])
-            self._dtype = storage.dtype
+            self.shape = (self._envs, *storage.shape[2:])
+            self.dtype = storage.dtype
 
     @property
     def laid_out(self) -> bool:
         """Whether any value other than None was written."""
-        return self._storage is not None and self._storage is not _NOTHING
+        return self.storage is not None and self.storage is not _NOTHING
 
     def flat(self, steps: int, rows: Any = None) -> Any:
         """Return the values of the first ``steps`` steps as rows.
@@ -80,7 +79,7 @@ class StepColumns:
         """
         if self._rows is not None and steps == self._steps:  # hot path
             return self._rows if rows is None else self._rows.take(rows, 0)
-        return _flat(self._storage, steps, rows)
+        return _flat(self.storage, steps, rows)
 
     def _allocate(self, value: Any) -> Any:
         """Return empty storage for values like this one."""
