@@ -8,8 +8,7 @@ begins with it.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import partial, wraps
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -113,18 +112,19 @@ def require_writer(guard: Guard, name: str) -> None:
         raise StorageError(f"{name}() changes the buffer, and this one is open for reading, with mode='r'")
 
 
-@contextmanager
-def held_for_changes(guard: Guard, name: str) -> Generator[None]:
-    """Hold the buffer's lock for several calls that change it.
+def prepare_change(guard: Guard, name: str) -> None:
+    """Finish the rollback of interrupted changes. The caller, which changes the buffer, holds its lock.
+
+    Args:
+        guard: Guard of the buffer.
+        name: Name of the method that was called.
 
     Raises:
         StorageError: The buffer is open for reading.
     """
-    with guard.lock:
-        if guard.unfinished:
-            guard.rollback_unfinished()
-        require_writer(guard, name)
-        yield
+    if guard.unfinished:
+        guard.rollback_unfinished()
+    require_writer(guard, name)
 
 
 def locked(method: M, *, at: bool = False) -> M:

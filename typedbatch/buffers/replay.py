@@ -9,7 +9,6 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, overload
 
 import numpy as np
-from numpy import ndarray
 from numpy.typing import NDArray
 from typing_extensions import TypeForm
 
@@ -255,15 +254,7 @@ class ReplayBuffer(RowMethods, Generic[R, S]):
             ids, rows = incoming.ring_ids(len(state.rings.capacity), buffer_ids)
             if rows == 1 and buffer_ids is not None:
                 batch = incoming.single_row(batch)
-            return self._add_rows(batch, ids, rows)
-
-    def _add_rows(self, batch: Any, ids: Any, rows: int) -> Added:
-        state = self._state
-        fields, done, rew = incoming.normalize_rows(state, batch, (rows,))
-        plan = state.plan(batch, fields, (rows,))
-        if isinstance(ids, ndarray) and (rows > len(state.rings.capacity) or len(set(ids.tolist())) < rows):
-            return state.add_block(plan, ids, rew, done)
-        return state.add_many(plan, ids, rew, done)
+            return state.add_rows(batch, ids, rows)
 
     @locked_for_writing
     def extend(self, batch: R, buffer_ids: Sequence[int] | NDArray[np.integer[Any]] | None = None) -> Added:
@@ -287,7 +278,7 @@ class ReplayBuffer(RowMethods, Generic[R, S]):
                 dimension. All errors of :meth:`add` are raised too.
         """
         ids = incoming.ids_of_rows(len(self._state.rings.capacity), batch, buffer_ids)
-        return self._add_rows(batch, ids, len(ids)) if len(ids) else Added.nothing()
+        return self._state.add_rows(batch, ids, len(ids)) if len(ids) else Added.nothing()
 
     # ---- sampling -------------------------------------------------------------------------------------------------
 

@@ -149,29 +149,25 @@ def nstep_targets(ahead: Ahead, target_q: Any, gamma: float) -> Floats:
             f"target_q_fn must return one value for each reward, shape {[*earned[0].shape]}, or one for each of "
             f"several heads, got {describe(target_q)}; squeeze(-1) removes the last axis"
         )
-    flat = values.ndim == earned[0].ndim == 1
-    total = _by_columns(values.astype(np.float64), flat)
-    total[terminated] = 0
-    last = len(earned) - 1
-    for step in range(last, -1, -1):
-        rewards = _by_columns(earned[step], flat)
-        if rewards.shape[1:] not in ((), (1,), total.shape[1:]):
+    total = values.astype(np.float64)
+    if values.ndim > 1 or earned[0].ndim > 1:
+        total = _by_columns(total)
+        earned, continues = [_by_columns(rew) for rew in earned], [mask[:, None] for mask in continues]
+        if earned[0].shape[1:] not in ((), (1,), total.shape[1:]):
             raise StructureError(
-                f"target_q_fn must return values that fit rewards of shape {list(earned[0].shape)}, "
+                f"target_q_fn must return values that fit rewards of shape {list(ahead.rew[0].shape)}, "
                 f"got {describe(target_q)}"
             )
-        more = rewards + gamma * total
-        if step == last:
-            total = more
-        else:
-            go_on = continues[step]
-            total = np.where(go_on if total.ndim == 1 else go_on[:, None], more, total)
+    total[terminated] = 0
+    total = earned[-1] + gamma * total
+    for rew, go_on in zip(reversed(earned[:-1]), reversed(continues), strict=True):
+        total = np.where(go_on, rew + gamma * total, total)
     return total.reshape(values.shape)
 
 
-def _by_columns(values: Floats, flat: bool) -> Floats:
-    """Reshape values to ``(N, heads)``; if ``flat``, leave ``(N,)``, which is faster."""
-    return values if flat else values.reshape(len(values), math.prod(values.shape[1:]))
+def _by_columns(values: Floats) -> Floats:
+    """Reshape values to ``(N, heads)``."""
+    return values.reshape(len(values), math.prod(values.shape[1:]))
 
 
 def compute_episodic_return(

@@ -196,7 +196,7 @@ class Rings:
             slots[size - first :] -= size
         added = Added(slots, np.zeros(rew.shape), np.zeros(count, np.intp), np.empty(count, np.intp))
         total, steps, began, begin = self.ep_return[0], self.ep_len.item(), self.ep_start.item(), 0
-        for end in done.nonzero()[0].tolist() if True in done.tolist() else ():
+        for end in done.nonzero()[0].tolist():
             stop = end + 1
             added.ep_return[end] = _sum(rew[begin:stop], total)
             added.ep_len[end] = steps + stop - begin

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
+from numpy import ndarray
 from numpy.typing import NDArray
 
 from typedbatch._level import current_level
@@ -240,8 +241,9 @@ class State:
         """Return rows as they are sampled: with frames, computed fields, and the declared type."""
         frames, declared = self.frames(slots, self.stack_num), self.declaration()
         out = declared.template.copy()
+        left_out = declared.left_out
         for name, column in self.columns.__dict__.items():
-            if name not in declared.left_out or (name != "done" and not is_placeholder(column)):
+            if name not in left_out or (name != "done" and not is_placeholder(column)):
                 out[name] = self.read(name, column, frames if name in ("obs", "obs_next") else slots)
         if not self.save_obs_next and "obs_next" in out:
             out["obs_next"] = self.obs_next(slots)
@@ -330,6 +332,22 @@ class State:
             raise
         return added
 
+    def add_rows(self, batch: Any, ids: Any, rows: int) -> Added:
+        """Check rows, at least one, and add them.
+
+        Args:
+            batch: Rows.
+            ids: Number of the ring of each row, or ``slice(None)`` for one row in each ring.
+            rows: Number of rows.
+        """
+        fields, done, rew = incoming.normalize_rows(self, batch, (rows,))
+        plan = self.plan(batch, fields, (rows,))
+        if len(self.rings.capacity) == 1 and 1 < rows <= self.rings.size:
+            return self.transaction(self.make_rollback(_ONLY, rows), self._write_run, plan, rew, done)
+        if isinstance(ids, ndarray) and (rows > len(self.rings.capacity) or len(set(ids.tolist())) < rows):
+            return self.add_block(plan, ids, rew, done)
+        return self.add_many(plan, ids, rew, done)
+
     def add_many(self, plan: Plan, ids: Any, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
         """Add one row to each of the rings ``ids``, which must be different."""
         return self.transaction(self.make_rollback(ids), self._write_many, plan, ids, rew, done)
@@ -353,8 +371,6 @@ class State:
             rew: Rewards of the rows.
             done: Flags of the rows that end their episode.
         """
-        if len(self.rings.capacity) == 1 and 0 < len(ids) <= self.rings.size:
-            return self.transaction(self.make_rollback(_ONLY, len(ids)), self._write_run, plan, rew, done)
         counts = np.bincount(ids, minlength=len(self.rings.capacity))
         stored = np.minimum(counts, self.rings.capacity)
         return self.transaction(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping, Sized
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -182,7 +183,7 @@ class Schema:
     fields: tuple[Field, ...] = ()
     rules: tuple[BatchRule, ...] = ()
     meta: MetaSchema | None = None
-    nested: Mapping[str, tuple[Schema, ...]] = field(init=False)
+    nested: Mapping[str, tuple[Schema, ...]] = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
         self.set_fields(self.fields)

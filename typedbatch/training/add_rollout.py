@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from typedbatch._tree.kinds import describe
 from typedbatch.buffers import CachedReplayBuffer, ReplayBuffer
-from typedbatch.buffers.guard import held_for_changes
+from typedbatch.buffers.guard import prepare_change
 from typedbatch.buffers.state import state_of
 from typedbatch.errors import LeafError, SettingError
 
@@ -54,16 +54,16 @@ def add_rollout(
     state = state_of(into)
     state.mark = None
     with state.guard.lock:
+        prepare_change(state.guard, "collect")
         if new_episodes is not None:
-            with held_for_changes(state.guard, "collect"):
-                state.cut_episodes(new_episodes)
-        if one_each:
+            state.cut_episodes(new_episodes)
+        if type(into).add is ReplayBuffer.add and type(into).extend is ReplayBuffer.extend:
+            state.add_rows(batch, slice(None) if one_each else envs, len(envs))
+        elif one_each:
             into.add(batch)
         elif isinstance(into, CachedReplayBuffer):
             # Step by step, as a cache takes one row at a time: an episode that ends leaves it before the next row.
             order = np.argsort(np.arange(len(envs)) - np.searchsorted(envs, envs), kind="stable")
             into.extend(batch[order], envs[order])
-        elif into.buffer_num == 1 and type(into).add is ReplayBuffer.add:  # a class may store rows in a way of its own
-            into.extend(batch)
         else:
             into.add(batch, envs)

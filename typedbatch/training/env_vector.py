@@ -164,7 +164,12 @@ class Vector:
         skipped = self._to_reset
         self.obs = None
         self.position += 1
-        obs, rew, terminated, truncated, info = self._step_envs(act if type(act) is ndarray else unnested(act))
+        act = act if type(act) is ndarray else unnested(act)
+        try:
+            outcome = self._step_processes(act) if self._has_processes else self.envs.step(act)
+            obs, rew, terminated, truncated, info = outcome
+        except Exception as error:
+            raise self._failure(error) from error
         require_rows_of_obs(obs, self.num_envs, self._space)
         require_outcome(rew, terminated, truncated, self.num_envs)
         ended = terminated | truncated
@@ -181,17 +186,11 @@ class Vector:
             obs_next = obs
         return Step(obs_next, rew, terminated, truncated, obs, info, skipped, done, begins, last, first)
 
-    def _step_envs(self, act: Any) -> tuple[Any, Any, Any, Any, Any]:
-        try:
-            if not self._has_processes:
-                obs, rew, terminated, truncated, info = self.envs.step(act)
-            else:
-                self._broken = True
-                with self._answering:
-                    obs, rew, terminated, truncated, info = self.envs.step(act)
-                self._broken = False
-        except Exception as error:
-            raise self._failure(error) from error
+    def _step_processes(self, act: Any) -> tuple[Any, Any, Any, Any, Any]:
+        self._broken = True
+        with self._answering:
+            obs, rew, terminated, truncated, info = self.envs.step(act)
+        self._broken = False
         return obs, rew, terminated, truncated, info
 
     def _reset_some(self, done: Mask) -> tuple[Any, Mapping[str, Any]]:
