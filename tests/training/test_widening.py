@@ -213,7 +213,7 @@ def test_rewards_of_several_dtypes():
 
 def test_a_column_stores_what_follows_an_interrupted_widening():
     def interrupted_at(moment):
-        column = StepColumns(1, 3)
+        column = StepColumns("rew", 1, 3)
         column.write(0, np.float32([1]))
         moments = interrupted(lambda: column.write(1, np.float64([2])), moment)
         for step in range(3):

@@ -129,6 +129,8 @@ def require_device(device: Any) -> None:
 
 def leaf_to_numpy(leaf: Any) -> Any:
     """Return a leaf with tensors replaced by arrays; other leaves are returned unchanged."""
+    if type(leaf) is ndarray:
+        return leaf
     kind = KINDS[type(leaf)]
     if kind is RAGGED:
         return map_values(leaf, leaf_to_numpy)

@@ -355,10 +355,10 @@ class ReplayBuffer(RowMethods, Generic[R, S]):
             return self._with_frames(count)
         if count == 0:
             return state.rings.chronological()
-        count = len(state.rings) if count is None else count
-        if count and not len(state.rings):
+        rows = state.rings.occupancy.rows
+        if count and not rows:
             raise state.empty()
-        return state.draw(count)
+        return state.draw(rows if count is None else count)
 
     def _with_frames(self, count: int | None) -> Slots:
         state = self._state

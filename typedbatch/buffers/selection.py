@@ -14,6 +14,8 @@ from typedbatch.buffers.rings import Rings, Slots
 from typedbatch.buffers.settings import count_of
 from typedbatch.errors import RowIndexError, StructureError
 
+_INTP = np.dtype(np.intp)
+
 
 def as_slots(rings: Rings, index: Any) -> Any:
     """Return the slot, or array of slots, that an index names; each holds a row.
@@ -21,6 +23,8 @@ def as_slots(rings: Rings, index: Any) -> Any:
     Raises:
         RowIndexError: A slot does not exist or holds no row, or the index is of another kind.
     """
+    if type(index) is ndarray and index.dtype is _INTP and index.ndim:  # hot path
+        return _require_rows(rings, index)
     if isinstance(index, slice):
         try:
             return rings.chronological() if index == slice(None) else rings.stored(index)
@@ -39,13 +43,15 @@ def as_slots(rings: Rings, index: Any) -> Any:
         shown = describe(index) if isinstance(index, ndarray) else repr(index)
         raise RowIndexError(f"an index of a buffer is an integer, a slice, an array or a mask of slots, got {shown}")
     slots = np.asarray(_require_exists(rings, index) if isinstance(index, int) else index, np.intp)
-    if slots.size and slots.view(np.uintp).max() >= rings.occupancy.filled:  # as unsigned, negative ones are largest
-        slots = _require_rows(rings, slots)
+    slots = _require_rows(rings, slots)
     return slots if isinstance(index, ndarray) else int(slots)
 
 
 def _require_rows(rings: Rings, slots: Slots) -> Slots:
     """Return slots, negative ones counted from the end, or raise an error if one does not exist or holds no row."""
+    # As unsigned numbers, negative ones are the largest. A call of max() takes longer.
+    if not slots.size or np.maximum.reduce(slots.view(np.uintp), None) < rings.occupancy.filled:
+        return slots
     if slots.min() < 0:
         slots = np.where(slots < 0, rings.from_the_end(np.minimum(slots, -1)), slots)
     if slots.max() >= rings.size:

@@ -254,7 +254,7 @@ class State:
 
     def read(self, name: str, column: Any, slots: Any) -> Any:
         """Return a copy of some rows of a field."""
-        return take_slots(column, slots)
+        return column.take(slots, 0) if type(column) is ndarray else take_slots(column, slots)
 
     def obs_next(self, slots: Any) -> Any:
         """Return the observations after some rows, with stacked frames, also if they are not stored."""

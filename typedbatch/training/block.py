@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -56,9 +57,13 @@ class Block:
         self._infos = infos
         self._rollout = rollout
         self._store_output = store_output
-        self._columns = {name: StepColumns(envs, steps) for name in (*_STORED, *rollout.optional, _OUT)}
-        self._info_columns = {name: StepColumns(envs, steps, late=True) for name in infos.names}
-        self._columns |= {f"info.{name}": column for name, column in self._info_columns.items()}
+        self._columns = {name: StepColumns(name, envs, steps) for name in (*_STORED, *rollout.optional, _OUT)}
+        self._chosen = [self._columns[name] for name in ("obs", "act")]
+        self._outcome = [self._columns[name] for name in ("obs_next", "rew", "terminated", "truncated")]
+        self._optional = [self._columns[name] for name in rollout.optional]
+        self._info_columns = {name: StepColumns(f"info.{name}", envs, steps, late=True) for name in infos.names}
+        self._fields: dict[str, Any] | None = None
+        """The fields of all rows, as long as no column gets another storage."""
         self._included: NDArray[np.bool_] | None = None
         self._numbers: NDArray[np.intp] = np.repeat(np.arange(envs), steps)
         self._env_id: NDArray[np.int64] = np.arange(envs, dtype=np.int64)
@@ -81,16 +86,16 @@ class Block:
             state: State that the policy gets, with a row for each environment; None if it has no state.
         """
         values = {"env_id": self._env_id, "t": t, "state_in": state}
-        self._write({name: values[name] for name in self._rollout.optional})
+        self._write(self._optional, [values[column.name] for column in self._optional])
 
     def choose(self, obs: Any, act: Any, out: Any) -> None:
         """Store the observation, action and policy output of the next step.
 
         This must happen before the environments step, since they may write into the observations that they returned.
         """
-        self._write({"obs": obs, "act": act})
+        self._write(self._chosen, (obs, act))
         if self._store_output:
-            self._write({_OUT: out})
+            self._write([self._columns[_OUT]], [out])
 
     def add(self, step: Step, left_out: Mask | None) -> None:
         """Store the outcome of a step.
@@ -99,31 +104,31 @@ class Block:
             step: Outcome of the step.
             left_out: Mask of the environments whose row is not stored; None if all are stored.
         """
-        obs_next, rew, terminated, truncated = step[:4]
-        self._write({"obs_next": obs_next, "rew": rew, "terminated": terminated, "truncated": truncated})
+        self._write(self._outcome, step)
         if self._info_columns:
             try:
                 infos = self._infos.of(step.info, step.last_info, step.ended)
             except TypedBatchError as error:
                 raise self._with_step(error) from error.__cause__
-            self._write({f"info.{name}": value for name, value in infos.items()})
+            self._write([self._info_columns[name] for name in infos], list(infos.values()))
         if left_out is not None:
             if self._included is None:
                 self._included = np.ones((self._envs, self.steps), bool)
             self._included[:, self.count] = ~left_out
         self.count += 1  # last: from here on, the step counts as stored even after Ctrl-C
 
-    def _write(self, values: dict[str, Any]) -> None:
-        columns, count, name = self._columns, self.count, ""
-        try:
-            for name, value in values.items():
-                column = columns[name]
-                if type(value) is ndarray and value.dtype is column.dtype and value.shape == column.shape:
-                    column.storage[:, count] = value  # hot path
-                else:
-                    column.write(count, value)
-        except TypedBatchError as error:
-            raise self._with_step(error.under(name) if name else error) from error.__cause__
+    def _write(self, columns: Sequence[StepColumns], values: Sequence[Any]) -> None:
+        """Write a value of the next step to each column; ``values`` may have more."""
+        count = self.count
+        for column, value in zip(columns, values, strict=False):
+            if type(value) is ndarray and value.dtype is column.dtype and value.shape == column.shape:
+                column.storage[:, count] = value  # hot path
+                continue
+            self._fields = None
+            try:
+                column.write(count, value)
+            except TypedBatchError as error:
+                raise self._with_step(error.under(column.name) if column.name else error) from error.__cause__
 
     def _with_step(self, error: TypedBatchError) -> TypedBatchError:
         """Add the number of the step to an error, and return it."""
@@ -143,7 +148,11 @@ class Block:
             return Rows(None, None, self._numbers[:0])
         live = None if self._included is None else self._included[:, : self.count]
         kept = None if live is None else np.flatnonzero(live.reshape(-1))
-        fields = {name: self._columns[name].flat(self.count, kept) for name in (*_STORED, *self._rollout.optional)}
+        complete = kept is None and self.count == self.steps
+        fields = self._fields if complete else None
+        if fields is None:
+            fields = {name: self._columns[name].flat(self.count, kept) for name in (*_STORED, *self._rollout.optional)}
+            self._fields = fields if complete else None
         envs = self._numbers if self.count == self.steps else np.repeat(np.arange(self._envs), self.count)
         envs = envs if kept is None else envs[kept]
         if cut and len(envs):

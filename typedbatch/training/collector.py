@@ -488,12 +488,12 @@ class Collector(Generic[R_co]):
             raise LeafError("a recurrent policy must return its state for the next step, got None", "state")
         act = act if type(act) is ndarray else to_numpy(act)
         kind = (act.dtype, act.shape) if type(act) is ndarray else kind_of_actions(act)
+        if kind == self._checked_kind and type(act) is ndarray and act.dtype is self._act_dtype:  # hot path
+            return act
         if kind != self._checked_kind:
             require_fit(unnested(act), self.envs.single_action_space, self.num_envs)
             self._checked_kind = kind
-        if type(act) is not ndarray or act.dtype != self._act_dtype:
-            return in_dtypes(act, self.envs.single_action_space)
-        return act
+        return in_dtypes(act, self.envs.single_action_space)
 
     def _recorded(self, rows: Rows) -> Any:
         return rows.rollout if self._record is None else self._record(rows.rollout, rows.out)

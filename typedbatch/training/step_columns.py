@@ -29,12 +29,15 @@ class StepColumns:
     converted.
 
     Args:
+        name: Name of the field, or an empty string.
         envs: Number of environments.
         steps: Capacity in steps.
         late: Whether values, or fields in them, may first appear in a later step. They are zero in earlier steps.
     """
 
-    def __init__(self, envs: int, steps: int, *, late: bool = False) -> None:
+    def __init__(self, name: str, envs: int, steps: int, *, late: bool = False) -> None:
+        self.name: str = name
+        """Name of the field, or an empty string."""
         self._envs, self._steps, self._late = envs, steps, late
         self.storage: Any = None
         """The values so far; an array or tensor ``(environments, steps, ...)``, or a batch of these."""
