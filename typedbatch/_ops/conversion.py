@@ -86,7 +86,8 @@ class no_grad:  # noqa: N801  # The name is torch's; torch.no_grad itself does m
 
     def __enter__(self) -> None:
         torch: Any = sys.modules.get("torch")
-        self._switch = torch.set_grad_enabled if torch is not None and torch.is_grad_enabled() else None
+        # torch.set_grad_enabled makes an object around this function
+        self._switch = torch._C._set_grad_enabled if torch is not None and torch.is_grad_enabled() else None  # noqa: SLF001
         if self._switch is not None:
             self._switch(False)
 

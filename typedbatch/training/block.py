@@ -122,7 +122,7 @@ class Block:
         count = self.count
         for column, value in zip(columns, values, strict=False):
             if type(value) is ndarray and value.dtype is column.dtype and value.shape == column.shape:
-                column.storage[:, count] = value  # hot path
+                column.by_step[count] = value  # hot path
                 continue
             self._fields = None
             try:

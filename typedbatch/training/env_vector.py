@@ -103,6 +103,7 @@ class Vector:
         self.envs: Envs = envs
         """The vector that is stepped."""
         self.num_envs: int = envs.num_envs
+        self._one_each = (self.num_envs,)
         self._space = envs.single_observation_space
         try:
             self._mode: AutoresetMode = AutoresetMode((envs.metadata or {}).get("autoreset_mode"))
@@ -170,8 +171,9 @@ class Vector:
             obs, rew, terminated, truncated, info = outcome
         except Exception as error:
             raise self._failure(error) from error
-        require_rows_of_obs(obs, self.num_envs, self._space)
-        require_outcome(rew, terminated, truncated, self.num_envs)
+        if type(obs) is not ndarray or obs.shape[:1] != self._one_each:
+            require_rows_of_obs(obs, self.num_envs, self._space)
+        require_outcome(rew, terminated, truncated, self._one_each)
         ended = terminated | truncated
         done = ended if True in ended.tolist() else None  # faster than numpy for a few environments
         obs_next = begins = last = first = None

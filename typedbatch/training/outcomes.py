@@ -28,8 +28,6 @@ def require_rows_of_obs(obs: Any, envs: int, space: Space[Any], path: str = "obs
         LeafError: a value has no rows, such as None.
         StructureError: the number of rows is wrong, or a part is missing.
     """
-    if type(obs) is ndarray and obs.ndim and len(obs) == envs:
-        return
     if isinstance(obs, (tuple, Mapping)):
         given: Mapping[Any, Any] = obs if isinstance(obs, Mapping) else dict(enumerate(obs))
         parts: Any = dict.fromkeys(given, space)
@@ -47,14 +45,19 @@ def require_rows_of_obs(obs: Any, envs: int, space: Space[Any], path: str = "obs
         raise StructureError(f"{expected}, got {describe(obs)}", path)
 
 
-def require_outcome(rew: Any, terminated: Any, truncated: Any, envs: int) -> None:
+def require_outcome(rew: Any, terminated: Any, truncated: Any, shape: tuple[int]) -> None:
     """Raise an error unless there are a reward and two flags for each environment.
+
+    Args:
+        rew: Rewards of a step.
+        terminated: Flags of the environments that have terminated.
+        truncated: Flags of the environments that are truncated.
+        shape: ``(environments,)``.
 
     Raises:
         LeafError: rewards are not a numpy array of real numbers, or flags are not a numpy array of bools.
         StructureError: the shape of one of these is not ``(environments,)``.
     """
-    shape = (envs,)
     if not (type(rew) is ndarray and rew.dtype is _FLOAT and rew.shape == shape):
         _require_column(rew, shape, "rew")
     if not (type(terminated) is ndarray and terminated.dtype is _BOOL and terminated.shape == shape):

@@ -39,14 +39,16 @@ class StepColumns:
         self.name: str = name
         """Name of the field, or an empty string."""
         self._envs, self._steps, self._late = envs, steps, late
-        self.storage: Any = None
-        """The values so far; an array or tensor ``(environments, steps, ...)``, or a batch of these."""
+        self._storage: Any = None
+        self._rows: Any = None
+        """The storage as rows, if it is an array."""
+        self.by_step: Any = None
+        """The storage as ``(steps, environments, ...)``, if it is an array."""
         self.dtype: np.dtype[Any] | None = None
-        """Dtype of the values, if the storage is an array; then ``storage[:, step] = value`` does what ``write`` does
-        for a value of this dtype and :attr:`shape`."""
+        """Dtype of the storage, if it is an array. For a value of this dtype and of :attr:`shape`,
+        ``by_step[step] = value`` does what :meth:`write` does, without a call."""
         self.shape: tuple[int, ...] = ()
         """Shape of the values of a step, if the storage is an array."""
-        self._rows: Any = None
 
     def write(self, step: int, value: Any) -> None:
         """Store the values of a step.
@@ -55,23 +57,24 @@ class StepColumns:
             StructureError: there is not a row for each environment, or shapes or fields differ from earlier steps.
             LeafError: the value is not an array or tensor, or no dtype holds it and the earlier values unchanged.
         """
-        before = storage = self.storage
+        before = storage = self._storage
         if storage is None or (storage is _NOTHING and self._late):
             storage = self._allocate(value)
         storage = self._store(storage, step, value)
         if storage is before:
             return
         self._rows = self.dtype = None  # if anything interrupts the next lines, the storage alone counts
-        self.storage = storage
+        self._storage = storage
         if type(storage) is ndarray:
             self._rows = storage.reshape(-1, *storage.shape[2:])
+            self.by_step = storage.swapaxes(0, 1)
             self.shape = (self._envs, *storage.shape[2:])
             self.dtype = storage.dtype
 
     @property
     def laid_out(self) -> bool:
         """Whether any value other than None was written."""
-        return self.storage is not None and self.storage is not _NOTHING
+        return self._storage is not None and self._storage is not _NOTHING
 
     def flat(self, steps: int, rows: Any = None) -> Any:
         """Return the values of the first ``steps`` steps as rows.
@@ -82,7 +85,7 @@ class StepColumns:
         """
         if self._rows is not None and steps == self._steps:  # hot path
             return self._rows if rows is None else self._rows.take(rows, 0)
-        return _flat(self.storage, steps, rows)
+        return _flat(self._storage, steps, rows)
 
     def _allocate(self, value: Any) -> Any:
         """Return empty storage for values like this one."""
