@@ -149,7 +149,7 @@ def nstep_targets(ahead: Ahead, target_q: Any, gamma: float) -> Floats:
             f"target_q_fn must return one value for each reward, shape {[*earned[0].shape]}, or one for each of "
             f"several heads, got {describe(target_q)}; squeeze(-1) removes the last axis"
         )
-    total = values.astype(np.float64)
+    total: Floats = values.astype(np.float64)
     if values.ndim > 1 or earned[0].ndim > 1:
         total = _by_columns(total)
         earned, continues = [_by_columns(rew) for rew in earned], [mask[:, None] for mask in continues]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import numpy as np
 from numpy import ndarray
@@ -33,6 +33,9 @@ from typedbatch.errors import (
     SizeError,
     StructureError,
 )
+
+if TYPE_CHECKING:
+    from typedbatch.buffers.repeated import RepeatedWrite
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -112,6 +115,8 @@ class State:
         """Cached result of :meth:`declaration`."""
         self.mark: object = None
         """Mark of the collector that has added the last rows; see ``typedbatch.training.continuity``."""
+        self.repeated: RepeatedWrite | None = None
+        """Write of the last rows, if a collector may repeat it."""
 
     @property
     def done(self) -> Any:
@@ -343,10 +348,14 @@ class State:
         fields, done, rew = incoming.normalize_rows(self, batch, (rows,))
         plan = self.plan(batch, fields, (rows,))
         if len(self.rings.capacity) == 1 and 1 < rows <= self.rings.size:
-            return self.transaction(self.make_rollback(_ONLY, rows), self._write_run, plan, rew, done)
+            return self.add_run(plan, rew, done)
         if isinstance(ids, ndarray) and (rows > len(self.rings.capacity) or len(set(ids.tolist())) < rows):
             return self.add_block(plan, ids, rew, done)
         return self.add_many(plan, ids, rew, done)
+
+    def add_run(self, plan: Plan, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
+        """Add rows to a buffer of one ring, at most as many as it has slots."""
+        return self.transaction(self.make_rollback(_ONLY, len(rew)), self._write_run, plan, rew, done)
 
     def add_many(self, plan: Plan, ids: Any, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
         """Add one row to each of the rings ``ids``, which must be different."""
@@ -568,10 +577,11 @@ class State:
         self.on_reopened()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("parts", "guard")}
+        return {name: value for name, value in self.__dict__.items() if name not in ("parts", "guard", "repeated")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self.guard = Guard()
         self.parts = []
+        self.repeated = None
         self.share_columns()

@@ -31,6 +31,11 @@ def require_rings(into: Any, num_envs: int) -> None:
         )
 
 
+def adds_as_usual(into: ReplayBuffer[Any, Any]) -> bool:
+    """Return True unless the class of a buffer adds rows in a way of its own."""
+    return type(into).add is ReplayBuffer.add and type(into).extend is ReplayBuffer.extend
+
+
 def add_rollout(
     into: ReplayBuffer[Any, Any],
     batch: Any,
@@ -57,7 +62,7 @@ def add_rollout(
         prepare_change(state.guard, "collect")
         if new_episodes is not None:
             state.cut_episodes(new_episodes)
-        if type(into).add is ReplayBuffer.add and type(into).extend is ReplayBuffer.extend:
+        if adds_as_usual(into):
             state.add_rows(batch, slice(None) if one_each else envs, len(envs))
         elif one_each:
             into.add(batch)

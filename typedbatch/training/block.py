@@ -136,6 +136,11 @@ class Block:
         error.args = (error.reason, error.path)
         return error
 
+    @property
+    def fields(self) -> dict[str, Any] | None:
+        """The arrays of the rows, if the block is full and its last rows had the same arrays; otherwise None."""
+        return self._fields if self.count == self.steps and self._included is None and not self._infos.names else None
+
     def rows(self, *, cut: bool = False) -> Rows:
         """Return the rows gathered so far.
 
@@ -176,6 +181,7 @@ class OneStep:
     """
 
     steps: int = 1
+    fields: None = None
 
     def __init__(self, envs: int) -> None:
         self.count: int = 0

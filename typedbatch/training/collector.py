@@ -23,11 +23,12 @@ from typedbatch._tree.lengths import MOST_ROWS, require_at_least
 from typedbatch._typing import Array
 from typedbatch.batch import Batch
 from typedbatch.buffers import ReplayBuffer
+from typedbatch.buffers.repeated import add_again
 from typedbatch.buffers.state import state_of
 from typedbatch.errors import LeafError, SettingError, SizeError, StructureError
 from typedbatch.protocols import ActBatchProtocol, ActStateBatchProtocol, BatchProtocol
 from typedbatch.records import ObsBatch, RolloutBatch
-from typedbatch.training.add_rollout import add_rollout, require_rings
+from typedbatch.training.add_rollout import add_rollout, adds_as_usual, require_rings
 from typedbatch.training.block import Block, OneStep, Rows
 from typedbatch.training.continuity import ContinuityToken
 from typedbatch.training.counts import count_of, episode_quotas, require_one_of
@@ -499,10 +500,14 @@ class Collector(Generic[R_co]):
         return rows.rollout if self._record is None else self._record(rows.rollout, rows.out)
 
     def _add(self, into: Any, block: Block | OneStep) -> int:
+        state, token = state_of(into), self._continuity
+        follows = token.follows(state, block.position)
+        if follows and adds_as_usual(into) and add_again(state, block.fields):
+            token.taken(state, block.position + block.count)
+            return block.count
         rows = block.rows()
         if len(rows.envs):
-            state, token = state_of(into), self._continuity
-            restarted = None if token.follows(state, block.position) else np.arange(self.num_envs)
+            restarted = None if follows else np.arange(self.num_envs)
             one_each = block.count == 1 and len(rows.envs) == self.num_envs > 1
             add_rollout(into, self._recorded(rows), rows.envs, one_each=one_each, new_episodes=restarted)
             token.taken(state, block.position + block.count)
