@@ -131,3 +131,43 @@ def test_a_target_of_several_heads_is_refused() -> None:
     slots = buffer.sample_indices(0)
     with pytest.raises(StructureError, match=r"target must return one value for each reward, shape \[5\]"):
         add_nstep(buffer[slots], buffer, slots, lambda obs: obs[:, :2], gamma=0.9, n=2)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"ignore_obs_next": True}, {"stack_num": 3}, {"stack_num": 3, "ignore_obs_next": True}],
+    ids=["not stored", "in frames", "in frames and not stored"],
+)
+def test_the_observations_after_the_last_step_are_those_of_a_sample(options: dict[str, Any]) -> None:
+    buffer: Any = ReplayBuffer(12, **options)
+    buffer.extend(rollout(20))
+    slots = buffer.sample_indices(40)
+    seen: list[Any] = []
+
+    def value(obs: Any) -> Any:
+        seen.append(obs)
+        return critic(obs.reshape(len(obs), -1))
+
+    out = add_nstep(buffer[slots], buffer, slots, value, gamma=0.9, n=3)
+    expected = compute_nstep_return(
+        buffer[slots], buffer, slots, lambda of, at: value(of[at].obs_next), gamma=0.9, n_step=3
+    )
+    assert (seen[0] == seen[1]).all()
+    assert seen[0].shape[1:] == (*[3] * ("stack_num" in options), 3)
+    np.testing.assert_allclose(out.returns, expected.returns, rtol=1e-6)
+
+
+def test_a_target_with_a_gradient() -> None:
+    buffer: Any = ReplayBuffer(12)
+    buffer.extend(rollout(9))
+    slots = buffer.sample_indices(0)
+    weight = torch.ones(3, requires_grad=True)
+
+    @torch.enable_grad()
+    def target(obs: Any) -> Any:
+        return torch.as_tensor(obs) @ weight
+
+    out = add_nstep(buffer[slots], buffer, slots, target, gamma=0.9, n=2)
+    with torch.no_grad():
+        expected = add_nstep(buffer[slots], buffer, slots, lambda obs: obs.sum(-1), gamma=0.9, n=2)
+    np.testing.assert_allclose(out.returns, expected.returns, rtol=1e-5)
