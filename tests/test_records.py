@@ -26,7 +26,7 @@ from typedbatch import (
     validate,
 )
 from typedbatch.errors import DeclarationError, FieldNameError, MissingFieldError
-from typedbatch.schema.read import schema_of
+from typedbatch.schema import schema_of
 
 Array = NDArray[Any]
 

@@ -8,10 +8,10 @@ from typing import Any, Final
 import numpy as np
 
 from typedbatch._tree.kinds import BATCH, DISTRIBUTION, NONE, OBJECT
+from typedbatch.schema import schema_of
 from typedbatch.schema.dims import Sort
 from typedbatch.schema.dtypes import FLOATS, INTEGERS
 from typedbatch.schema.fields import Field, Option, Schema
-from typedbatch.schema.read import schema_of
 
 _ELEMENTS: Final = {
     "boolean": ("bool",),

@@ -16,7 +16,7 @@ from typedbatch._space_values import nested
 from typedbatch.bridges.gymnasium import transitions
 from typedbatch.bridges.spaces import schema_from_spaces
 from typedbatch.errors import FieldNameError, LeafError
-from typedbatch.schema.read import schema_of
+from typedbatch.schema import schema_of
 from typedbatch.testing import example
 
 

@@ -11,8 +11,8 @@ import pytest
 import typedbatch
 from tests.typing.checkers import run_tool
 from tests.typing.test_checkers import public_names
+from typedbatch.schema import schema_of
 from typedbatch.schema.fields import Field
-from typedbatch.schema.read import schema_of
 
 TWINS = {
     "LogpOldBatch": "LogpOldProtocol",

@@ -23,7 +23,7 @@ from typedbatch import (
     checked,
     validate,
 )
-from typedbatch.schema.read import schema_of
+from typedbatch.schema import schema_of
 
 N = 6
 Array = NDArray[Any]

@@ -31,7 +31,7 @@ from typedbatch import (
     validate,
 )
 from typedbatch.errors import DeclarationError, FieldNameError
-from typedbatch.schema.read import schema_of
+from typedbatch.schema import schema_of
 
 
 def test_of_two_bases_the_first_declares_the_field_as_everywhere_in_python():

@@ -17,7 +17,7 @@ from typedbatch import (
     conforms,
 )
 from typedbatch.errors import DeclarationError
-from typedbatch.schema.read import schema_of
+from typedbatch.schema import schema_of
 
 
 def test_a_recursive_record_is_checked_all_the_way_down():

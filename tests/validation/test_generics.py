@@ -47,7 +47,7 @@ from typedbatch import (
     convert,
     validate,
 )
-from typedbatch.schema.read import schema_of
+from typedbatch.schema import schema_of
 
 Kind = TypeVar("Kind", bound=ArrayOrTensor)
 

@@ -19,8 +19,8 @@ from torch import Tensor
 from tests.validation.helpers import Array, fields
 from typedbatch import Batch, BatchRecord, Finite, RolloutBatch, SchemaError, SeparateSizes, checked, checking, conforms
 from typedbatch.errors import CallError, DeclarationError
+from typedbatch.schema import schema_of
 from typedbatch.schema.explain import find_problems
-from typedbatch.schema.read import schema_of
 
 Row = Float[np.ndarray, "N"]
 

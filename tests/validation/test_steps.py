@@ -30,9 +30,9 @@ from typedbatch import (
     validate,
 )
 from typedbatch.buffers import ReplayBuffer
+from typedbatch.schema import schema_of
 from typedbatch.schema.check import check_of
 from typedbatch.schema.explain import find_problems
-from typedbatch.schema.read import schema_of
 
 Array = NDArray[Any]
 RESULTS = ("returns", "adv", "v_s", "logp_old")

@@ -18,8 +18,8 @@ from typedbatch.errors import FieldNameError, LeafError, MissingFieldError, Sett
 from typedbatch.posttraining.masks import as_bools
 from typedbatch.protocols import BatchProtocol
 from typedbatch.ragged import Ragged
+from typedbatch.schema import schema_of
 from typedbatch.schema.dims import Sort
-from typedbatch.schema.read import schema_of
 from typedbatch.sequences import Side
 
 B = TypeVar("B", bound=BatchProtocol)

@@ -48,9 +48,9 @@ from typedbatch.batch import Batch
 from typedbatch.errors import DeclarationError, LeafError, SchemaError, TypedBatchError, under
 from typedbatch.json_schema import field_schema, json_schema
 from typedbatch.records import default_of
+from typedbatch.schema import schema_of
 from typedbatch.schema.fields import Field
 from typedbatch.schema.paths import parts_of
-from typedbatch.schema.read import schema_of
 from typedbatch.schema.values import class_of
 
 __all__ = ["BatchModel", "model_from", "to_batch"]

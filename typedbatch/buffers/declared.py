@@ -11,7 +11,8 @@ from typedbatch._tree.kinds import Tree, new_tree
 from typedbatch._validation.validate import validate_at
 from typedbatch.buffers.incoming import as_row
 from typedbatch.buffers.options import FIELDS, FILLED_IN
-from typedbatch.schema.read import options_of, schema_of
+from typedbatch.schema import schema_of
+from typedbatch.schema.read import options_of
 
 
 class DeclaredTypes:

@@ -12,7 +12,8 @@ import numpy as np
 import typedbatch
 from typedbatch._ops.conversion import torch_side
 from typedbatch.errors import DeclarationError, did_you_mean
-from typedbatch.schema.read import is_schema, schema_of
+from typedbatch.schema import schema_of
+from typedbatch.schema.read import is_schema
 
 _NAMED = re.compile(r"(?:(?P<module>\w+(?:\.\w+)*):)?(?P<name>\w+)(?:\[(?P<kinds>[\w., ]+)\])?")
 

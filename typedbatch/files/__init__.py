@@ -24,8 +24,9 @@ from typedbatch.files.atomic import atomic_write
 from typedbatch.files.document import DocumentReader, DocumentWriter, classes_of, with_classes
 from typedbatch.files.regular import is_from_system
 from typedbatch.records import BatchRecord, fill_defaults
+from typedbatch.schema import schema_of
 from typedbatch.schema.check import check_of
-from typedbatch.schema.read import options_of, schema_of
+from typedbatch.schema.read import options_of
 from typedbatch.schema.values import class_of
 
 __all__ = ["load", "save", "schema_version"]

@@ -9,7 +9,7 @@ from typing_extensions import TypeForm
 from typedbatch._tree.kinds import BATCH, kind_of
 from typedbatch._validation.validate import first_match, typed_copy, validate_at
 from typedbatch.records import fill_defaults
-from typedbatch.schema.read import schema_of
+from typedbatch.schema import schema_of
 
 if TYPE_CHECKING:
     from typedbatch.protocols import BatchProtocol

@@ -25,4 +25,4 @@ def schema_of(hint: Any) -> Schema:
         pass
     from typedbatch.schema import read  # imported here so that ``import typedbatch`` does not wait for it
 
-    return read.schema_of(hint)
+    return read.read_schema(hint)

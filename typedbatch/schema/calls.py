@@ -20,6 +20,7 @@ from typedbatch._declaration import SeparateSizes
 from typedbatch._ops.display import summary
 from typedbatch._tree.kinds import ARRAY, BATCH, DISTRIBUTION, NONE, NUMBER, TENSOR, Tree, describe
 from typedbatch.errors import DeclarationError, Problem
+from typedbatch.schema import schema_of
 from typedbatch.schema.annotations import alternatives, bare
 from typedbatch.schema.check import look_up_dtypes
 from typedbatch.schema.dims import ROWS, Dim, Shape, Sort
@@ -28,7 +29,7 @@ from typedbatch.schema.fields import NO_DIMS, Field, Option, Schema
 from typedbatch.schema.generate import Body, CodeWriter, can_generate
 from typedbatch.schema.hints import CallProposals
 from typedbatch.schema.paths import RETURN, Argument, child, top_of
-from typedbatch.schema.read import is_schema, schema_of
+from typedbatch.schema.read import is_schema
 from typedbatch.schema.size_conflicts import conflicts
 from typedbatch.schema.values import class_of, is_jaxtyping, options
 from typedbatch.schema.violations import find_violations

@@ -6,6 +6,7 @@ from typing import Any
 
 from typedbatch._tree.kinds import ARRAY, BATCH, DISTRIBUTION, RAGGED, TENSOR
 from typedbatch.errors import DeclarationError, RowIndexError
+from typedbatch.schema import schema_of
 from typedbatch.schema.dims import ROWS, Sort
 from typedbatch.schema.fields import Schema
 
@@ -64,8 +65,6 @@ def guard_when_used(cls: Any) -> None:
     """Like :func:`guard_rows`, for a declaration that refers to later definitions and is read at its first use."""
 
     def read_and_guard(*trees: object, joining: bool = False) -> None:
-        from typedbatch.schema.read import schema_of  # it imports this module
-
         try:
             schema_of(cls)  # replaces this guard
         except DeclarationError:  # the first dimensions are unknown, and unknown is never reported

@@ -22,7 +22,7 @@ from typedbatch.errors import DeclarationError
 from typedbatch.protocols import BatchProtocol
 from typedbatch.records import BatchRecord, bases_first, is_class_var
 from typedbatch.rules import batch_rules
-from typedbatch.schema import SCHEMAS
+from typedbatch.schema import SCHEMAS, schema_of
 from typedbatch.schema.annotations import ALIASES, Types, alternatives, bare, resolve, scope_of, show
 from typedbatch.schema.declared_meta import read_meta
 from typedbatch.schema.dims import Sort
@@ -68,17 +68,13 @@ def options_of(schema: Any) -> tuple[Any, ...]:
     return options
 
 
-def schema_of(hint: Any) -> Schema:
-    """Return the schema of a protocol or record. It is read at the first call; later calls return the same object.
+def read_schema(hint: Any) -> Schema:
+    """Read the schema of a protocol or record, and keep it for :func:`typedbatch.schema.schema_of`.
 
     Raises:
         DeclarationError: ``hint`` is neither a protocol nor a record, or is a union, or is not hashable, or one of its
             annotations cannot be read.
     """
-    try:
-        return SCHEMAS[hint]
-    except (KeyError, TypeError):
-        pass
     options = options_of(hint)
     if len(options) != 1:
         raise DeclarationError(f"expected a single protocol or record, got the union {show(hint)}; name one of them")

@@ -9,7 +9,7 @@ from typing_extensions import TypeForm
 
 from typedbatch._validation.validate import validate_at
 from typedbatch.errors import MissingDependencyError
-from typedbatch.schema.read import schema_of
+from typedbatch.schema import schema_of
 from typedbatch.testing.build import build
 from typedbatch.testing.fixed import Fixed
 from typedbatch.testing.sizes import Size, known_sizes

@@ -14,8 +14,8 @@ from typedbatch._ops.conversion import torch_side
 from typedbatch._validation.validate import validate_at
 from typedbatch.errors import NoSizeError
 from typedbatch.rules import Rule
+from typedbatch.schema import schema_of
 from typedbatch.schema.dims import ROWS
-from typedbatch.schema.read import schema_of
 from typedbatch.schema.violations import find_violations
 from typedbatch.testing.build import build
 from typedbatch.testing.fixed import holds, item_types, limits
