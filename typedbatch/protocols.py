@@ -41,8 +41,9 @@ def subscripted(base: Any, cls: Any, args: Any) -> Any:
     """
     try:
         return _subscripted(base, cls, args)
-    except TypeError:  # An argument is not hashable.
-        return _subscripted.__wrapped__(base, cls, args)
+    except TypeError:
+        pass  # An argument is not hashable, or there are too many.
+    return _subscripted.__wrapped__(base, cls, args)
 
 
 @lru_cache(typed=True)  # typing caches too, since RolloutBatch[Tensor] may be evaluated in loops.

@@ -12,6 +12,7 @@ from typing import Any
 import gymnasium as gym
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -167,6 +168,67 @@ def test_rewards_that_the_buffer_stores_in_another_dtype(runs):
     assert not any(runs)
 
 
+@pytest.mark.parametrize("field", ["obs", "act", "rew"])
+def test_columns_that_are_tensors(field, runs):
+    buffers = two(ReplayBuffer, 50)
+    for buffer in buffers:
+        first = rows_of(1)
+        first[field] = torch.as_tensor(first[field])
+        buffer.extend(first)
+        collector = collector_of(9)
+        for _ in range(6):
+            collector.collect(buffer, 3)
+    require_same(*buffers)
+    assert not any(runs), "a tensor is a copy of the array"
+
+
+class WithExtra(RolloutBatch):
+    extra: np.ndarray
+
+
+def test_a_plan_that_was_made_without_checks_is_not_repeated_with_them():
+    buffer: Any = ReplayBuffer[WithExtra](50)
+    buffer.extend(WithExtra(**rows_of(2), info=Batch(), extra=np.ones(2)))
+    collector = collector_of(30)
+    with checking("off"):
+        for _ in range(4):
+            collector.collect(buffer, 3)
+    with pytest.raises(errors.SchemaError, match="extra"):
+        collector.collect(buffer, 3)
+
+
+@pytest.mark.parametrize("way", ["class", "object", "patched"])
+def test_methods_that_were_replaced_are_called(way, monkeypatch):
+    calls: list[int] = []
+    extend = ReplayBuffer.extend
+
+    def counted(self: Any, batch: Any, buffer_ids: Any = None) -> Any:
+        calls.append(len(batch))
+        return extend(self, batch, buffer_ids)
+
+    buffer: Any = types.new_class("Counted", (ReplayBuffer,))(50)
+    collector = collector_of(30)
+    for _ in range(3):
+        collector.collect(buffer, 3)
+    if way == "class":
+        monkeypatch.setattr(type(buffer), "extend", counted, raising=False)
+    elif way == "object":
+        buffer.extend = partial(counted, buffer)
+    else:
+        monkeypatch.setattr(ReplayBuffer, "extend", counted)
+    for _ in range(3):
+        collector.collect(buffer, 3)
+    assert calls == [3, 3, 3]
+
+
+def test_record_may_drop_rows():
+    buffer: Any = ReplayBuffer(50)
+    collector = Collector(sync(Count(30)), by_step, lambda rollout, _: rollout[::2])
+    for _ in range(3):
+        collector.collect(buffer, 4)
+    assert len(buffer) == 6
+
+
 def test_nested_observations_and_records_are_checked_each_time(runs):
     def act(batch: Any) -> ActBatch:
         arm, grip = np.zeros((1, 2), np.float32), np.zeros(1, np.int64)
@@ -201,13 +263,23 @@ def test_copies_are_on_their_own_and_nothing_is_kept_alive():
         assert copied[:] == before
         collector.collect(copied, 3)
         assert copied[:].truncated.tolist()[8] is True, "the rows do not follow those of the copy"
-    seen = weakref.ref(state_of(buffer))
+    state = weakref.ref(state_of(buffer))
+    column = weakref.ref(buffer.obs)
+    buffer.columns.obs = np.zeros((20, 1), np.float32)
+    assert column() is None, "a column that was replaced"
     del buffer, copied
-    assert seen() is None
+    assert state() is None
+
+
+@pytest.fixture
+def gradients():
+    """An interrupt on the last line of ``no_grad`` leaves them off, and tests share a process."""
+    yield
+    torch.set_grad_enabled(True)
 
 
 @pytest.mark.slow
-def test_no_step_is_missing_after_an_interruption():
+def test_no_step_is_missing_after_an_interruption(gradients):
     def started() -> tuple[Any, Any]:
         buffer: Any = ReplayBuffer(40)
         collector = collector_of(30)

@@ -14,9 +14,10 @@ from typedbatch._tree.kinds import describe
 from typedbatch.buffers import incoming, transfer
 from typedbatch.buffers.declared import DeclaredTypes, library_class
 from typedbatch.buffers.guard import locked_for_writing
+from typedbatch.buffers.occupancy import Slots
 from typedbatch.buffers.options import BufferOptions, R, S
 from typedbatch.buffers.replay import ReplayBuffer
-from typedbatch.buffers.rings import Added, Slots
+from typedbatch.buffers.rings import Added
 from typedbatch.buffers.settings import MOST_SLOTS, count_of, ring_count
 from typedbatch.buffers.state import State, state_of
 from typedbatch.errors import LeafError, StructureError

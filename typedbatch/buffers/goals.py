@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from typedbatch._tree.kinds import BATCH, KINDS, describe
 from typedbatch._typing import Array
 from typedbatch.buffers.columns import Fields, Lead, Plan
+from typedbatch.buffers.occupancy import Slots
 from typedbatch.buffers.options import BufferOptions
-from typedbatch.buffers.rings import Slots
 from typedbatch.buffers.settings import count_of, number_of
 from typedbatch.buffers.state import State
 from typedbatch.errors import LeafError, MissingFieldError, SizeError

@@ -18,9 +18,9 @@ from typedbatch.buffers import restore
 from typedbatch.buffers.columns import take_slots
 from typedbatch.buffers.goals import GoalState, Relabelled
 from typedbatch.buffers.guard import locked, locked_at, locked_for_writing
+from typedbatch.buffers.occupancy import Slots
 from typedbatch.buffers.options import BufferOptions, R, S
 from typedbatch.buffers.replay import ReplayBuffer
-from typedbatch.buffers.rings import Slots
 from typedbatch.buffers.selection import as_slots
 from typedbatch.buffers.settings import count_of
 from typedbatch.buffers.vector import capacities

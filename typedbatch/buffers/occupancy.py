@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 Slots = NDArray[np.intp]
 
-_ZERO = np.zeros(1, np.intp)
+_NONE_BEFORE = np.zeros(1, np.intp)
 
 
 class Occupancy:
@@ -33,7 +33,7 @@ class Occupancy:
     wraps: bool
     """Whether the row in the last slot of a ring may be followed by one in its first slot."""
     end: Slots
-    """Slot after the newest row of each ring, if the rows are in order."""
+    """Slot after the newest row of each ring if the rows are in order, which alone gives it a meaning."""
     before: Slots
     """Number of rows in the rings before each one."""
     up_to: Slots
@@ -58,7 +58,7 @@ class Occupancy:
         self.newest = np.array([newest])
         self.in_order, self.wraps = not start, start > newest
         self.end = self.up_to = np.array([length])
-        self.before = _ZERO
+        self.before = _NONE_BEFORE
 
     def _describe_many(self, offset: Slots, capacity: Slots, insertion: Slots, length: Slots) -> None:
         capacity = np.maximum(capacity, 1)

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch.buffers.declared import DeclaredTypes
+from typedbatch.buffers.occupancy import Slots
 from typedbatch.buffers.options import BufferOptions
-from typedbatch.buffers.rings import Slots
 from typedbatch.buffers.segment_tree import SegmentTree
 from typedbatch.buffers.settings import number_of
 from typedbatch.buffers.state import State

@@ -14,10 +14,10 @@ from typedbatch._ops.conversion import to_numpy
 from typedbatch._tree.kinds import describe
 from typedbatch._typing import Index
 from typedbatch.buffers.guard import locked, locked_at, locked_for_writing
+from typedbatch.buffers.occupancy import Slots
 from typedbatch.buffers.options import BufferOptions, R
 from typedbatch.buffers.priorities import PrioritizedState
 from typedbatch.buffers.replay import ReplayBuffer
-from typedbatch.buffers.rings import Slots
 from typedbatch.buffers.segment_tree import SegmentTree
 from typedbatch.buffers.selection import as_slots
 from typedbatch.buffers.settings import count_of

@@ -14,8 +14,8 @@ from typedbatch._ops.copying import shallow
 from typedbatch._tree.kinds import TENSOR, describe, kind_of
 from typedbatch._tree.lengths import require_at_least
 from typedbatch.buffers.guard import call_locked
+from typedbatch.buffers.occupancy import Slots
 from typedbatch.buffers.replay import ReplayBuffer
-from typedbatch.buffers.rings import Slots
 from typedbatch.buffers.selection import as_slots
 from typedbatch.buffers.settings import number_of
 from typedbatch.buffers.state import State, state_of
@@ -68,7 +68,7 @@ def compute_nstep_return(
         SettingError: ``gamma`` is not in [0, 1].
         RowIndexError: A slot does not exist, or holds no row.
     """
-    gamma = number_of(gamma, "gamma", 0, 1)
+    n_step, gamma = require_at_least(1, n_step, "n_step"), number_of(gamma, "gamma", 0, 1)
     ahead = look_ahead(batch, buffer, indices, n_step)
     with no_grad():
         target_q: Any = target_q_fn(buffer, ahead.last)
@@ -108,16 +108,22 @@ def look_ahead(batch: Any, buffer: Buffer, indices: Any, steps: int, *, obs_next
         obs_next: Whether the observations after the last step are read too.
 
     Raises:
+        LeafError: ``buffer`` is not a buffer.
+        EmptyBufferError: Nothing has been added yet.
         StructureError: ``batch`` and ``indices`` differ in length.
-        SizeError: ``steps`` is below 1.
         RowIndexError: A slot does not exist, or holds no row.
+        MissingFieldError: The rows of the buffer have no ``obs_next``, which is asked for.
     """
-    steps = require_at_least(1, steps, "n_step")
     state = state_of(buffer)
-    ahead = call_locked(state, lambda: _read_ahead(state, indices, steps, obs_next), indices)
+    get: Any = buffer.get
+    by_get = obs_next and state.save_obs_next and getattr(get, "__func__", None) is not _GET
+    ahead = call_locked(state, lambda: _read_ahead(state, indices, steps, obs_next and not by_get), indices)
     if len(ahead.last) != len(batch):
         raise StructureError(f"one index for each of {len(batch)} rows is expected, got {len(ahead.last)}")
-    return ahead
+    return ahead._replace(obs_next=get(ahead.last, "obs_next")) if by_get else ahead
+
+
+_GET = ReplayBuffer.get  # a class may read fields in a way of its own
 
 
 def _read_ahead(state: State, indices: Any, steps: int, obs_next: bool) -> Ahead:
@@ -137,6 +143,9 @@ def nstep_targets(ahead: Ahead, target_q: Any, gamma: float) -> Floats:
         ahead: Result of :func:`look_ahead`.
         target_q: Value of the observation after the last step of each row, array or tensor.
         gamma: Discount per step.
+
+    Raises:
+        StructureError: The values differ from the rows in number, or do not fit the rewards in shape.
     """
     _, continues, earned, terminated, _ = ahead
     values = np.asarray(to_numpy(target_q))
@@ -153,7 +162,7 @@ def nstep_targets(ahead: Ahead, target_q: Any, gamma: float) -> Floats:
     if values.ndim > 1 or earned[0].ndim > 1:
         total = _by_columns(total)
         earned, continues = [_by_columns(rew) for rew in earned], [mask[:, None] for mask in continues]
-        if earned[0].shape[1:] not in ((), (1,), total.shape[1:]):
+        if earned[0].shape[1:] not in ((1,), total.shape[1:]):
             raise StructureError(
                 f"target_q_fn must return values that fit rewards of shape {list(ahead.rew[0].shape)}, "
                 f"got {describe(target_q)}"

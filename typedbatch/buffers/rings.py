@@ -13,10 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from typedbatch.buffers.occupancy import Occupancy
+from typedbatch.buffers.occupancy import Occupancy, Slots
 from typedbatch.errors import RowIndexError, SizeError
 
-Slots = NDArray[np.intp]
 Ids = Any
 """Index of rings: an array of numbers, or ``slice(None)`` for all of them."""
 
@@ -27,8 +26,11 @@ _ONE = np.ones(1, np.int64)  # an array, as adding a Python number takes numpy l
 
 def _sum(rew: NDArray[Any], start: Any) -> Any:
     """Return the sum of rewards over the first dimension, and of ``start``, in float64."""
-    if rew.ndim == 1 and len(rew) <= 32:  # fewer numbers than numpy is faster for
-        return sum(rew.tolist(), float(start))
+    if rew.ndim == 1 and len(rew) <= 32:  # with more numbers, numpy takes less time
+        total = float(start)
+        for reward in rew.tolist():  # sum() of Python 3.12 rounds differently
+            total += reward
+        return total
     return np.add.reduce(rew, 0, np.float64) + start
 
 
@@ -73,6 +75,7 @@ class Rings:
         self.ep_len: Slots = self.counts[2]
         self.ep_start: Slots = self.counts[3]
         self._extent: NDArray[np.int64] = self.counts[:2]
+        """Insertion and length, of which the occupancy is computed."""
         self._occupancy: tuple[bytes, Occupancy] | None = None
         ones = np.ones_like(self.length)
         self._row: Slots = np.stack([ones, ones, ones, ones * 0])
@@ -109,7 +112,8 @@ class Rings:
         """Slots that hold a row, which are computed only after a change."""
         extent = self._extent.tobytes()  # compared, as the arrays may be changed through a view, such as a part's
         if self._occupancy is None or self._occupancy[0] != extent:
-            self._occupancy = extent, Occupancy(self.edges, self.capacity, self.insertion, self.length)
+            insertion, length = np.frombuffer(extent, np.int64).reshape(2, -1)
+            self._occupancy = extent, Occupancy(self.edges, self.capacity, insertion, length)
         return self._occupancy[1]
 
     @property

@@ -10,7 +10,8 @@ from numpy import ndarray
 
 from typedbatch._ops.indexing import plain_index
 from typedbatch._tree.kinds import describe
-from typedbatch.buffers.rings import Rings, Slots
+from typedbatch.buffers.occupancy import Slots
+from typedbatch.buffers.rings import Rings
 from typedbatch.buffers.settings import count_of
 from typedbatch.errors import RowIndexError, StructureError
 

@@ -22,8 +22,9 @@ from typedbatch.buffers.columns import Plan, Simple, same_structure, simple_colu
 from typedbatch.buffers.declared import DeclaredTypes, library_class
 from typedbatch.buffers.disk import Disk, Layout
 from typedbatch.buffers.guard import Guard
+from typedbatch.buffers.occupancy import Slots
 from typedbatch.buffers.options import FIELDS, FILLED_IN, BufferOptions
-from typedbatch.buffers.rings import Added, Rings, Slots
+from typedbatch.buffers.rings import Added, Rings
 from typedbatch.buffers.settings import frame_count, generator
 from typedbatch.buffers.storage import Memory
 from typedbatch.errors import (
@@ -116,7 +117,7 @@ class State:
         self.mark: object = None
         """Mark of the collector that has added the last rows; see ``typedbatch.training.continuity``."""
         self.repeated: RepeatedWrite | None = None
-        """Write of the last rows, if a collector may repeat it."""
+        """Write of the last rows, if a collector may repeat it as long as the columns are the same."""
 
     @property
     def done(self) -> Any:
@@ -232,6 +233,7 @@ class State:
         """Update everything that refers to the columns and positions after these objects were replaced."""
         self.guard.durable = self.durable = self.owner().storage.durable
         self.simple = simple_columns(self.columns.__dict__)
+        self.repeated = None
         for ring, part in enumerate(self.parts):
             start, stop = self.rings.edges[ring : ring + 2].tolist()
             part.columns = slice_of(self.columns, start, stop)
@@ -344,6 +346,10 @@ class State:
             batch: Rows.
             ids: Number of the ring of each row, or ``slice(None)`` for one row in each ring.
             rows: Number of rows.
+
+        Raises:
+            MissingFieldError: A required field is missing.
+            RowAssignmentError: A value does not fit its column. All errors of :meth:`plan` are raised too.
         """
         fields, done, rew = incoming.normalize_rows(self, batch, (rows,))
         plan = self.plan(batch, fields, (rows,))
@@ -583,5 +589,4 @@ class State:
         self.__dict__.update(state)
         self.guard = Guard()
         self.parts = []
-        self.repeated = None
         self.share_columns()

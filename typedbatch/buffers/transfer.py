@@ -33,7 +33,7 @@ from typedbatch.batch import Batch
 from typedbatch.buffers.columns import Plan, new_column, take_slots
 from typedbatch.buffers.guard import require_writer
 from typedbatch.buffers.incoming import flags, normalize_rows
-from typedbatch.buffers.rings import Slots
+from typedbatch.buffers.occupancy import Slots
 from typedbatch.buffers.state import State, state_of
 from typedbatch.errors import FieldNameError, LeafError, RowAssignmentError, SizeError, StructureError, under
 

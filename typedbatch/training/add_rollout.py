@@ -31,11 +31,6 @@ def require_rings(into: Any, num_envs: int) -> None:
         )
 
 
-def adds_as_usual(into: ReplayBuffer[Any, Any]) -> bool:
-    """Return True unless the class of a buffer adds rows in a way of its own."""
-    return type(into).add is ReplayBuffer.add and type(into).extend is ReplayBuffer.extend
-
-
 def add_rollout(
     into: ReplayBuffer[Any, Any],
     batch: Any,
@@ -62,13 +57,13 @@ def add_rollout(
         prepare_change(state.guard, "collect")
         if new_episodes is not None:
             state.cut_episodes(new_episodes)
-        if adds_as_usual(into):
-            state.add_rows(batch, slice(None) if one_each else envs, len(envs))
-        elif one_each:
+        if one_each:
             into.add(batch)
         elif isinstance(into, CachedReplayBuffer):
             # Step by step, as a cache takes one row at a time: an episode that ends leaves it before the next row.
             order = np.argsort(np.arange(len(envs)) - np.searchsorted(envs, envs), kind="stable")
             into.extend(batch[order], envs[order])
+        elif into.buffer_num == 1 and type(into).add is ReplayBuffer.add:  # a class may store rows in a way of its own
+            into.extend(batch)
         else:
             into.add(batch, envs)

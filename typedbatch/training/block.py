@@ -104,7 +104,7 @@ class Block:
             step: Outcome of the step.
             left_out: Mask of the environments whose row is not stored; None if all are stored.
         """
-        self._write(self._outcome, step)
+        self._write(self._outcome, (step.obs_next, step.rew, step.terminated, step.truncated))
         if self._info_columns:
             try:
                 infos = self._infos.of(step.info, step.last_info, step.ended)
@@ -118,9 +118,9 @@ class Block:
         self.count += 1  # last: from here on, the step counts as stored even after Ctrl-C
 
     def _write(self, columns: Sequence[StepColumns], values: Sequence[Any]) -> None:
-        """Write a value of the next step to each column; ``values`` may have more."""
+        """Write a value of the next step to each column."""
         count = self.count
-        for column, value in zip(columns, values, strict=False):
+        for column, value in zip(columns, values, strict=True):
             if type(value) is ndarray and value.dtype is column.dtype and value.shape == column.shape:
                 column.by_step[count] = value  # hot path
                 continue
@@ -139,7 +139,12 @@ class Block:
     @property
     def fields(self) -> dict[str, Any] | None:
         """The arrays of the rows, if the block is full and its last rows had the same arrays; otherwise None."""
-        return self._fields if self.count == self.steps and self._included is None and not self._infos.names else None
+        return self._fields if self._is_complete and not self._infos.names else None
+
+    @property
+    def _is_complete(self) -> bool:
+        """Whether there is a row for each step of each environment."""
+        return self.count == self.steps and self._included is None
 
     def rows(self, *, cut: bool = False) -> Rows:
         """Return the rows gathered so far.
@@ -153,11 +158,10 @@ class Block:
             return Rows(None, None, self._numbers[:0])
         live = None if self._included is None else self._included[:, : self.count]
         kept = None if live is None else np.flatnonzero(live.reshape(-1))
-        complete = kept is None and self.count == self.steps
-        fields = self._fields if complete else None
+        fields = self._fields if self._is_complete else None
         if fields is None:
             fields = {name: self._columns[name].flat(self.count, kept) for name in (*_STORED, *self._rollout.optional)}
-            self._fields = fields if complete else None
+            self._fields = fields if self._is_complete else None
         envs = self._numbers if self.count == self.steps else np.repeat(np.arange(self._envs), self.count)
         envs = envs if kept is None else envs[kept]
         if cut and len(envs):

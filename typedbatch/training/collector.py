@@ -28,7 +28,7 @@ from typedbatch.buffers.state import state_of
 from typedbatch.errors import LeafError, SettingError, SizeError, StructureError
 from typedbatch.protocols import ActBatchProtocol, ActStateBatchProtocol, BatchProtocol
 from typedbatch.records import ObsBatch, RolloutBatch
-from typedbatch.training.add_rollout import add_rollout, adds_as_usual, require_rings
+from typedbatch.training.add_rollout import add_rollout, require_rings
 from typedbatch.training.block import Block, OneStep, Rows
 from typedbatch.training.continuity import ContinuityToken
 from typedbatch.training.counts import count_of, episode_quotas, require_one_of
@@ -502,7 +502,7 @@ class Collector(Generic[R_co]):
     def _add(self, into: Any, block: Block | OneStep) -> int:
         state, token = state_of(into), self._continuity
         follows = token.follows(state, block.position)
-        if follows and adds_as_usual(into) and add_again(state, block.fields):
+        if follows and add_again(into, block.fields):
             token.taken(state, block.position + block.count)
             return block.count
         rows = block.rows()

@@ -104,6 +104,7 @@ class Vector:
         """The vector that is stepped."""
         self.num_envs: int = envs.num_envs
         self._one_each = (self.num_envs,)
+        """Shape of the rewards and flags of a step."""
         self._space = envs.single_observation_space
         try:
             self._mode: AutoresetMode = AutoresetMode((envs.metadata or {}).get("autoreset_mode"))

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from typedbatch._ops.conversion import leaf_to_numpy, no_grad
 from typedbatch._tree.kinds import TENSOR, kind_of
+from typedbatch._tree.lengths import require_at_least
 from typedbatch._validation.validate import extend
 from typedbatch.buffers import returns as returns_of
 from typedbatch.buffers.replay import ReplayBuffer
@@ -24,6 +25,7 @@ K = TypeVar("K", bound="ArrayOrTensor")
 Obs = TypeVar("Obs")
 Act = TypeVar("Act")
 
+# made once, as a subscript takes time
 _RETURNS: Any = BatchWithReturns[Any, Any, Any]
 _ADVANTAGES: Any = BatchWithAdvantages[Any, Any, Any]
 
@@ -98,7 +100,7 @@ def add_nstep(
         RowIndexError: A slot does not exist, or holds no row.
     """
     given: Any = batch
-    gamma = number_of(gamma, "gamma", 0, 1)
+    n, gamma = require_at_least(1, n, "n_step"), number_of(gamma, "gamma", 0, 1)
     ahead = returns_of.look_ahead(batch, buffer, slots, n, obs_next=True)
     with no_grad():
         values = returns_of.per_row(target(ahead.obs_next), given.rew, "target")
