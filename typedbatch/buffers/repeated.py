@@ -85,8 +85,8 @@ def add_again(buffer: replay.ReplayBuffer[Any, Any], fields: Fields | None) -> b
     state = state_of(buffer)
     if fields is None or len(state.rings.capacity) > 1 or not 1 < len(fields["rew"]) <= state.rings.size:
         return False
-    methods: tuple[Any, Any] = buffer.add, buffer.extend
-    if tuple(getattr(method, "__func__", None) for method in methods) != (_ADD, _EXTEND):
+    add, extend = getattr(buffer.add, "__func__", None), getattr(buffer.extend, "__func__", None)
+    if add is not _ADD or extend is not _EXTEND:
         return False
     with state.guard.lock:
         prepare_change(state.guard, "collect")

@@ -69,7 +69,7 @@ def compute_nstep_return(
         RowIndexError: A slot does not exist, or holds no row.
     """
     n_step, gamma = require_at_least(1, n_step, "n_step"), number_of(gamma, "gamma", 0, 1)
-    ahead = look_ahead(batch, buffer, indices, n_step)
+    ahead = look_ahead(batch, buffer, indices, n_step, len(batch))
     with no_grad():
         target_q: Any = target_q_fn(buffer, ahead.last)
     targets = nstep_targets(ahead, target_q, gamma)
@@ -97,20 +97,21 @@ class Ahead(NamedTuple):
     """Observations after the last step, with stacked frames, or None if they were not asked for."""
 
 
-def look_ahead(batch: Any, buffer: Buffer, indices: Any, steps: int, *, obs_next: bool = False) -> Ahead:
+def look_ahead(batch: Any, buffer: Buffer, indices: Any, steps: int, rows: int, *, obs_next: bool = False) -> Ahead:
     """Return the steps of the rows and those after them, ``steps`` in all, or fewer if every episode ends before.
 
     Args:
-        batch: Rows of the buffer, ``buffer[indices]``.
+        batch: Rows of the buffer, ``buffer[indices]``, which audits take from here.
         buffer: Buffer of the rows.
         indices: Slots of the rows.
         steps: Number of steps, at least 1.
+        rows: Number of rows of ``batch``.
         obs_next: Whether the observations after the last step are read too.
 
     Raises:
         LeafError: ``buffer`` is not a buffer.
         EmptyBufferError: Nothing has been added yet.
-        StructureError: ``batch`` and ``indices`` differ in length.
+        StructureError: There is not one index for each row.
         RowIndexError: A slot does not exist, or holds no row.
         MissingFieldError: The rows of the buffer have no ``obs_next``, which is asked for.
     """
@@ -118,8 +119,8 @@ def look_ahead(batch: Any, buffer: Buffer, indices: Any, steps: int, *, obs_next
     get: Any = buffer.get
     by_get = obs_next and state.save_obs_next and getattr(get, "__func__", None) is not _GET
     ahead = call_locked(state, lambda: _read_ahead(state, indices, steps, obs_next and not by_get), indices)
-    if len(ahead.last) != len(batch):
-        raise StructureError(f"one index for each of {len(batch)} rows is expected, got {len(ahead.last)}")
+    if len(ahead.last) != rows:
+        raise StructureError(f"one index for each of {rows} rows is expected, got {len(ahead.last)}")
     return ahead._replace(obs_next=get(ahead.last, "obs_next")) if by_get else ahead
 
 

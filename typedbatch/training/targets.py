@@ -101,7 +101,7 @@ def add_nstep(
     """
     given: Any = batch
     n, gamma = require_at_least(1, n, "n_step"), number_of(gamma, "gamma", 0, 1)
-    ahead = returns_of.look_ahead(batch, buffer, slots, n, obs_next=True)
+    ahead = returns_of.look_ahead(batch, buffer, slots, n, len(given.rew), obs_next=True)
     with no_grad():
         values = returns_of.per_row(target(ahead.obs_next), given.rew, "target")
     targets = returns_of.nstep_targets(ahead, values, gamma)
