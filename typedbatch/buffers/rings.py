@@ -53,6 +53,27 @@ class Added(NamedTuple):
         return cls(none, np.zeros(0), none.copy(), none.copy())
 
 
+class Run(NamedTuple):
+    """Result of adding rows to a single ring."""
+
+    slots: Slots
+    """Slot of each row."""
+    ended: list[tuple[int, Any, int, int]]
+    """Number of rows up to the end of each episode that ended, its sum of rewards and of steps, and its first slot."""
+    began: int
+    """Slot in which the current episode began."""
+
+    def added(self, rew: NDArray[Any]) -> Added:
+        """Return the result with one entry for each row; ``rew`` are the rewards of the rows."""
+        added, begin = Added(self.slots, np.zeros(rew.shape), *np.zeros((2, len(rew)), np.intp)), 0
+        for stop, total, steps, began in self.ended:
+            added.ep_return[stop - 1], added.ep_len[stop - 1] = total, steps
+            added.ep_start[begin:stop] = began
+            begin = stop
+        added.ep_start[begin:] = self.began
+        return added
+
+
 class Rings:
     """Positions of one or more rings, and statistics of their current episodes.
 
@@ -192,26 +213,23 @@ class Rings:
         self.ep_return[0], self.ep_len[0] = total, steps
         return Added(slots, _ZERO.copy() if not rew.ndim else np.zeros((1, *rew.shape)), _NONE.copy(), start)
 
-    def advance_run(self, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
+    def advance_run(self, rew: NDArray[Any], done: NDArray[np.bool_]) -> Run:
         """Advance a single ring by rows in time order, at most as many as it has slots; faster than for any rings."""
         count, size, first = len(rew), self.size, self.insertion.item()
         slots = np.arange(first, first + count)
         if first + count > size:
             slots[size - first :] -= size
-        added = Added(slots, np.zeros(rew.shape), np.zeros(count, np.intp), np.empty(count, np.intp))
+        ended: list[tuple[int, Any, int, int]] = []
         total, steps, began, begin = self.ep_return[0], self.ep_len.item(), self.ep_start.item(), 0
         for end in done.nonzero()[0].tolist():
             stop = end + 1
-            added.ep_return[end] = _sum(rew[begin:stop], total)
-            added.ep_len[end] = steps + stop - begin
-            added.ep_start[begin:stop] = began
+            ended.append((stop, _sum(rew[begin:stop], total), steps + stop - begin, began))
             total, steps, began, begin = 0.0, 0, (first + stop) % size, stop
-        added.ep_start[begin:] = began
         self.ep_return[0] = _sum(rew[begin:], total)
         self.ep_len[0], self.ep_start[0] = steps + count - begin, began
         self.length[0] = min(self.length.item() + count, size)
         self.insertion[0] = (first + count) % size
-        return added
+        return Run(slots, ended, began)
 
     def advance_block(self, ids: Slots, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
         """Advance rings by any number of rows each; ``ids`` is the ring of each row, in ascending order."""

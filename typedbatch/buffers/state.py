@@ -24,7 +24,7 @@ from typedbatch.buffers.disk import Disk, Layout
 from typedbatch.buffers.guard import Guard
 from typedbatch.buffers.occupancy import Slots
 from typedbatch.buffers.options import FIELDS, FILLED_IN, BufferOptions
-from typedbatch.buffers.rings import Added, Rings
+from typedbatch.buffers.rings import Added, Rings, Run
 from typedbatch.buffers.settings import frame_count, generator
 from typedbatch.buffers.storage import Memory
 from typedbatch.errors import (
@@ -354,12 +354,12 @@ class State:
         fields, done, rew = incoming.normalize_rows(self, batch, (rows,))
         plan = self.plan(batch, fields, (rows,))
         if len(self.rings.capacity) == 1 and 1 < rows <= self.rings.size:
-            return self.add_run(plan, rew, done)
+            return self.add_run(plan, rew, done).added(rew)
         if isinstance(ids, ndarray) and (rows > len(self.rings.capacity) or len(set(ids.tolist())) < rows):
             return self.add_block(plan, ids, rew, done)
         return self.add_many(plan, ids, rew, done)
 
-    def add_run(self, plan: Plan, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
+    def add_run(self, plan: Plan, rew: NDArray[Any], done: NDArray[np.bool_]) -> Run:
         """Add rows to a buffer of one ring, at most as many as it has slots."""
         return self.transaction(self.make_rollback(_ONLY, len(rew)), self._write_run, plan, rew, done)
 
@@ -392,14 +392,14 @@ class State:
             self.make_rollback(slice(None), stored), self._write_block, plan, ids, counts, stored, rew, done
         )
 
-    def _write_run(self, plan: Plan, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
+    def _write_run(self, plan: Plan, rew: NDArray[Any], done: NDArray[np.bool_]) -> Run:
         self.begin_overwrite(_ONLY, len(rew))
         first = self.rings.insertion.item()
-        added = self.rings.advance_run(rew, done)
+        run = self.rings.advance_run(rew, done)
         stop = first + len(rew)
-        plan.write(slice(first, stop) if stop <= self.rings.size else added.slots)
-        self.on_rows_written(added.slots)
-        return added
+        plan.write(slice(first, stop) if stop <= self.rings.size else run.slots)
+        self.on_rows_written(run.slots)
+        return run
 
     def _write_block(
         self, plan: Plan, ids: Slots, counts: Slots, stored: Slots, rew: NDArray[Any], done: NDArray[np.bool_]
