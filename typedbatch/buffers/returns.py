@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
+from numpy import ndarray
 from numpy.typing import NDArray
 
 from typedbatch._ops.conversion import leaf_to_numpy, no_grad, to_numpy, to_torch_as
@@ -149,7 +150,7 @@ def nstep_targets(ahead: Ahead, target_q: Any, gamma: float) -> Floats:
         StructureError: The values differ from the rows in number, or do not fit the rewards in shape.
     """
     _, continues, earned, terminated, _ = ahead
-    values = np.asarray(to_numpy(target_q))
+    values = target_q if type(target_q) is ndarray else np.asarray(to_numpy(target_q))
     if values.shape[:1] != terminated.shape:
         raise StructureError(
             f"target_q_fn must return a value for each of {len(terminated)} slots, got {describe(target_q)}"
@@ -159,17 +160,16 @@ def nstep_targets(ahead: Ahead, target_q: Any, gamma: float) -> Floats:
             f"target_q_fn must return one value for each reward, shape {[*earned[0].shape]}, or one for each of "
             f"several heads, got {describe(target_q)}; squeeze(-1) removes the last axis"
         )
-    total: Floats = values.astype(np.float64)
+    total = values
     if values.ndim > 1 or earned[0].ndim > 1:
-        total = _by_columns(total)
+        total, terminated = _by_columns(values), terminated[:, None]
         earned, continues = [_by_columns(rew) for rew in earned], [mask[:, None] for mask in continues]
         if earned[0].shape[1:] not in ((1,), total.shape[1:]):
             raise StructureError(
                 f"target_q_fn must return values that fit rewards of shape {list(ahead.rew[0].shape)}, "
                 f"got {describe(target_q)}"
             )
-    total[terminated] = 0
-    total = earned[-1] + gamma * total
+    total = earned[-1] + gamma * np.where(terminated, np.float64(0), total)
     for rew, go_on in zip(reversed(earned[:-1]), reversed(continues), strict=True):
         total = np.where(go_on, rew + gamma * total, total)
     return total.reshape(values.shape)
