@@ -212,3 +212,10 @@ def test_rows_with_an_absent_field_are_stacked_to_a_record_without_it():
     assert stack([Scored(rew=np.zeros(2)), Scored(rew=np.ones(2))]).weight is None
     weighted = Scored(rew=np.arange(2.0), weight=np.ones(2))
     assert np.array_equal(stack(list(weighted)).weight, [1.0, 1.0])
+
+
+@pytest.mark.parametrize("declared", [RolloutBatch, protocols.RolloutBatchProtocol])
+def test_too_many_type_arguments_are_told_once(declared):
+    with pytest.raises(TypeError, match="Too many arguments") as caught:
+        declared[int, int, int, int]
+    assert caught.value.__context__ is None

@@ -212,6 +212,16 @@ def test_a_main_buffer_must_be_plain_and_empty():
         CachedReplayBuffer(holding("ring"), 2, 2)
 
 
+@pytest.mark.parametrize("add", ["add", "extend"])
+def test_a_main_buffer_without_slots_takes_no_rows(add):
+    buffer: Any = CachedReplayBuffer(ReplayBuffer(0), 1, 3)
+    buffer.add(transitions([1]))
+    row = transition(2) if add == "add" else transitions([2, 3])
+    with pytest.raises(errors.SizeError, match="capacity of 0 rows"):
+        getattr(buffer.main_buffer, add)(row)
+    assert (len(buffer), len(buffer.main_buffer)) == (1, 0)
+
+
 def test_sizes_that_no_buffer_has_are_refused():
     for size in (-1, 0.5):
         with pytest.raises(errors.SizeError, match="size is"):

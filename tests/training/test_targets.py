@@ -171,3 +171,17 @@ def test_a_target_with_a_gradient() -> None:
     with torch.no_grad():
         expected = add_nstep(buffer[slots], buffer, slots, lambda obs: obs.sum(-1), gamma=0.9, n=2)
     np.testing.assert_allclose(out.returns, expected.returns, rtol=1e-5)
+
+
+def test_a_get_of_the_buffers_own_is_called() -> None:
+    class Halved(ReplayBuffer[Any, Any]):
+        def get(self, index: Any, key: str, default_value: Any = None, stack_num: int | None = None) -> Any:
+            value = super().get(index, key, default_value, stack_num)
+            return value / 2 if key == "obs_next" else value
+
+    buffer = Halved(12)
+    buffer.extend(rollout(9))
+    slots = buffer.sample_indices(0)
+    seen: list[Any] = []
+    add_nstep(buffer[slots], buffer, slots, lambda obs: seen.append(obs) or critic(obs), gamma=0.9, n=1)
+    assert (seen[0] == buffer[slots].obs_next / 2).all()

@@ -194,16 +194,17 @@ class State:
             RowAssignmentError: A value does not fit its column.
             LeafError: A value cannot be stored.
             SchemaError: ``batch``, or a sample, does not match the declared type.
+            SizeError: The buffer has a capacity of 0 rows.
             StorageError: The storage cannot hold a new column.
         """
+        if not self.rings.size:
+            raise SizeError(f"this {self.name} has a capacity of 0 rows, so nothing can be added")
         plan = Plan(lead)
         plan.add(self.columns.__dict__, fields, (), self.simple)
         if batch is not None and (plan.new or plan.fills or current_level() == "values"):
             incoming.validate_added(self, batch, fields, plan)
         if plan.new:
             self.require_whole(f"adding field {plan.new[0].name!r}")
-            if not self.rings.size:
-                raise SizeError(f"this {self.name} has a capacity of 0 rows, so nothing can be added")
             self.transaction(self.make_rollback(structure=True), self._add_columns, plan)
         return plan
 
