@@ -48,7 +48,7 @@ class DeclaredFields(dict[type, frozenset[str]]):
         self.is_wanted: Callable[[Field], bool] = is_wanted
 
     def __missing__(self, cls: type) -> frozenset[str]:
-        from typedbatch.schema import schema_of  # it imports records, which import this module
+        from typedbatch.schema import schema_of  # the schema is a layer above this module
 
         try:
             self[cls] = frozenset(field.name for field in schema_of(cls).fields if self.is_wanted(field))

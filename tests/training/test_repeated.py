@@ -1,4 +1,4 @@
-"""One environment and a few steps a call: a buffer gets the same arrays each time, which are checked only once."""
+"""Repeated collection from one environment, whose rows the buffer checks only the first times."""
 
 from __future__ import annotations
 

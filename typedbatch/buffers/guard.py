@@ -161,9 +161,7 @@ def locked_for_writing(method: M) -> M:
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         guard = self._state.guard
         with guard.lock:
-            if guard.unfinished:
-                guard.rollback_unfinished()
-            require_writer(guard, method.__name__)
+            prepare_change(guard, method.__name__)
             return method(self, *args, **kwargs)
 
     return call  # type: ignore[return-value]  # it has the signature of the method

@@ -29,11 +29,11 @@ class Occupancy:
     newest: Slots
     """Slot of the newest row of each ring; its first slot if the ring is empty."""
     in_order: bool
-    """Whether the rows of each ring begin in its first slot."""
+    """True if the oldest row of each ring is in its first slot."""
     wraps: bool
-    """Whether the row in the last slot of a ring may be followed by one in its first slot."""
+    """True if the rows of a ring may continue from its last slot to its first one."""
     end: Slots
-    """Slot after the newest row of each ring if the rows are in order, which alone gives it a meaning."""
+    """Slot after the newest row of each ring. It is valid only if the rows are in order."""
     before: Slots
     """Number of rows in the rings before each one."""
     up_to: Slots

@@ -32,7 +32,7 @@ class RepeatedWrite:
         self.fields: Fields = fields
         self._planned: Planned | None = None
         self._is_refused: bool = False
-        """Whether the plan cannot be repeated, since it stores values that are computed from those of the arrays."""
+        """True if the plan cannot be repeated, because it would store old values or skip a check."""
 
     def run(self, state: State) -> bool:
         """Add the current values of the arrays, and return True; or return False if the plan cannot be repeated.

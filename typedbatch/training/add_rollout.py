@@ -54,8 +54,8 @@ def add_rollout(
     state = state_of(into)
     state.mark = None
     with state.guard.lock:
-        prepare_change(state.guard, "collect")
         if new_episodes is not None:
+            prepare_change(state.guard, "collect")
             state.cut_episodes(new_episodes)
         if one_each:
             into.add(batch)

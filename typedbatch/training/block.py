@@ -143,7 +143,7 @@ class Block:
 
     @property
     def _is_complete(self) -> bool:
-        """Whether there is a row for each step of each environment."""
+        """True if the block has a row for each step of each environment."""
         return self.count == self.steps and self._included is None
 
     def rows(self, *, cut: bool = False) -> Rows:
