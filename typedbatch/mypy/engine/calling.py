@@ -61,7 +61,7 @@ from typedbatch.mypy.engine.known import field_declared, is_batch
 from typedbatch.mypy.engine.layered import Layered
 from typedbatch.mypy.engine.members import MODULE
 from typedbatch.mypy.engine.swapped import check_arguments
-from typedbatch.mypy.internals import module_around
+from typedbatch.mypy.internals import member_of, module_around
 from typedbatch.mypy.types.extend import needed_from
 from typedbatch.mypy.types.fields import Rest
 
@@ -298,8 +298,10 @@ class Calls:
         if function is not None and reading.untyped:
             type_ = reading.declaration(node.callee)
         if isinstance(type_, Instance):
-            type_ = _forward(type_)
+            type_ = _forward(type_) or get_proper_type(member_of(type_, "__call__"))
         if not isinstance(type_, CallableType) or not _is_as_written(node, type_):
+            for argument, _, expected in _pairs(node, type_) if isinstance(type_, CallableType) else ():
+                self._judge(argument, given[argument], expected)
             if summary is not None:
                 return self._summed_up(node, summary, given)
             returned = self._of_method(node, owner_called, given)
@@ -378,9 +380,7 @@ class Calls:
         """Hold each argument against what is declared of it; the names mean the same in one call."""
         for argument, name, expected in _pairs(node, type_):
             value = given[argument]
-            asked = asked_protocol(expected)
-            if asked is not None:
-                self._reading.batches.judge.hand_over(argument, value, asked)
+            self._judge(argument, value, expected)
             if isinstance(value, Ref):
                 self._hand_over(argument, value, expected, type_ if summary is None else None)
                 continue
@@ -397,6 +397,12 @@ class Calls:
                 what = f'Argument "{name}"' if name else "Argument"
                 to = f" of {type_.name}" if type_.name else ""
                 self._reading.report.misfit(MisfitError(f"{what}{to} {error}", dtype=error.dtype), argument)
+
+    def _judge(self, argument: Expression, value: Value, expected: Type | None) -> None:
+        """Report a batch that lacks what a function asks for."""
+        asked = asked_protocol(expected)
+        if asked is not None:
+            self._reading.batches.judge.hand_over(argument, value, asked)
 
     def _hand_over(self, argument: Expression, value: Ref, expected: Type | None, type_: CallableType | None) -> None:
         """A batch goes to a function; if ``type_`` is given, one that may do anything with it."""
