@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -223,3 +226,55 @@ def test_rows_say_whether_they_continue():
         said.append(collector.continues)
     collector.rows(n_episode=1)
     assert [*said, collector.continues] == [False, True, False, True, False, True, False]
+
+
+@pytest.mark.parametrize("steps", [2, 8])
+@pytest.mark.parametrize("name", BUFFERS)
+def test_collectors_in_threads_join_no_episodes(name, steps, tmp_path):
+    buffer = BUFFERS[name](tmp_path)
+    collectors = [Collector(sync(Count(30), Count(7)), zeros) for _ in range(2)]
+    with ThreadPoolExecutor() as threads:
+        for _ in range(20):
+            for done in [threads.submit(collector.collect, buffer, steps) for collector in collectors]:
+                done.result()
+    assert unmarked(buffer) == []
+
+
+@pytest.mark.parametrize("n_step", [1, 4])
+def test_a_collector_beside_rows_added_by_hand(n_step):
+    buffer = ReplayBuffer(400)
+    collector = Collector(sync(Count(30)), zeros)
+    row = Batch(obs=np.full(1, 7.0), act=0, rew=0.0, terminated=True, truncated=False, obs_next=np.zeros(1))
+    with ThreadPoolExecutor() as threads:
+        for _ in range(40):
+            jobs = [threads.submit(buffer.add, row), threads.submit(collector.collect, buffer, n_step)]
+            [job.result() for job in jobs]
+    assert unmarked(buffer) == []
+
+
+class OwnExtend(ReplayBuffer[Any, Any]):
+    """A buffer that stores the batches that it is given."""
+
+    def extend(self, batch, buffer_ids=None):
+        self.__dict__.setdefault("given", []).append(batch)
+        return super().extend(batch, buffer_ids)
+
+
+class OwnAdd(VectorReplayBuffer[Any, Any]):
+    """The same, for several environments."""
+
+    def add(self, batch, buffer_ids=None):
+        self.__dict__.setdefault("given", []).append(batch)
+        return super().add(batch, buffer_ids)
+
+
+@pytest.mark.parametrize("n_step", [1, 4, 200])
+@pytest.mark.parametrize(("make", "envs"), [(lambda: OwnExtend(900), 1), (lambda: OwnAdd(900, 2), 2)])
+def test_a_class_with_its_own_methods_may_store_what_it_is_given(make, envs, n_step):
+    buffer = make()
+    collector = Collector(sync(*[Count(5) for _ in range(envs)], copy=False), zeros)
+    for _ in range(4):
+        collector.collect(buffer, n_step)
+    given = np.concatenate([batch.obs[:, 0] for batch in buffer.given])
+    assert sorted(given) == sorted(buffer[:].obs[:, 0])
+    assert sorted(np.concatenate([batch.obs_next[:, 0] for batch in buffer.given])) == sorted(buffer[:].obs_next[:, 0])

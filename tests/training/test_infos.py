@@ -6,7 +6,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from tests.training.environments import MODES, Count, sync, zeros
+from tests.training.environments import MODES, Count, Reusing, sync, zeros
 from typedbatch import ActBatch, ActStateBatch, Batch, errors
 from typedbatch.buffers import VectorReplayBuffer
 from typedbatch.training import Collector, evaluate
@@ -175,3 +175,14 @@ def test_objects_in_infos_stay_the_very_same():
     rollout = collector.rollout(6)
     assert rollout.info.handle.tolist() == [env.handle for env in envs.envs for _ in range(3)]
     assert seen[1].handle.tolist() == [env.handle for env in envs.envs]
+
+
+@pytest.mark.parametrize("length", [1, 3])
+@pytest.mark.parametrize("mode", MODES)
+def test_what_only_resets_report_is_in_the_first_row_of_the_episode(mode, length):
+    collector = Collector(sync(Reusing(length), Reusing(2), mode=mode), zeros, infos=["level", "time"])
+    for _ in range(3):
+        rollout = collector.rollout(14)
+        episode, step = np.divmod(rollout.obs[:, 0].astype(int), 100)
+        assert rollout.info.level.tolist() == np.where(step == 0, episode, 0).tolist()
+        assert rollout.info.time[:, 1].tolist() == (step + 1).tolist()

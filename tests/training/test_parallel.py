@@ -207,3 +207,33 @@ def test_an_agent_that_the_environment_forgets_is_named():
         errors.StructureError, match="'obs': agent 'long' is to act, but the environment returned no obs"
     ):
         ParallelCollector(Empty(), POLICIES).collect(buffers(), 3)
+
+
+class Leaving(Race):
+    """Sets no flags: the episode ends with an empty list of agents, and "short" waits in its last step."""
+
+    def step(self, actions: Any) -> Any:
+        self.now += 1
+        obs = {name: np.array([100.0 * self.episode + self.now], np.float32) for name in LENGTHS}
+        self.agents = [["long"], ["long", "short"], ["long"], []][self.now - 1]
+        flags = dict.fromkeys(LENGTHS, False)
+        self.rew = getattr(self, "rew", {name: np.zeros(()) for name in LENGTHS})
+        for rew in self.rew.values():
+            rew[...] = self.now  # the same arrays each time
+        return obs, self.rew, flags, dict(flags), {name: {} for name in LENGTHS}
+
+
+@pytest.mark.parametrize("calls", [[20], [1] * 20, [3, 4, 5, 8]])
+def test_an_episode_that_ends_without_flags_is_truncated(calls: list[int]) -> None:
+    collector, buffers = ParallelCollector(Leaving(), POLICIES), {name: ReplayBuffer(100) for name in LENGTHS}
+    stats = [collector.collect(buffers, n_step) for n_step in calls]
+    for name, acts_in in (("long", [0, 1, 2, 3]), ("short", [0, 2])):
+        rows = buffers[name][:]
+        assert rows.obs[:, 0].tolist() == [100 * episode + step for episode in range(1, 6) for step in acts_in]
+        assert rows.rew.tolist() == [step + 1 for _ in range(5) for step in acts_in]
+        ended = rows.truncated.reshape(5, len(acts_in))
+        assert not ended[:, :-1].any()
+        assert ended[:4, -1].all()
+        assert not rows.terminated.any()
+        lengths = [length for one in stats for length in one[name].lengths.tolist()]
+        assert lengths[:4] == [len(acts_in)] * 4

@@ -62,6 +62,12 @@ class RepeatedWrite:
         self._planned = None if self._is_refused else (plan, rew, done)
 
 
+def has_plain_methods(buffer: replay.ReplayBuffer[Any, Any]) -> bool:
+    """Return whether a buffer adds rows by methods of this package alone, which copy the rows."""
+    methods = (getattr(method, "__func__", None) for method in (buffer.add, buffer.extend))
+    return all(getattr(method, "__module__", "").startswith("typedbatch.buffers.") for method in methods)
+
+
 _ADD, _EXTEND = replay.ReplayBuffer.add, replay.ReplayBuffer.extend
 
 

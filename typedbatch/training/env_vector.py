@@ -13,8 +13,8 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy import ndarray
 from numpy.typing import NDArray
 
-from typedbatch._space_values import nested, unnested, with_final
-from typedbatch._tree.kinds import KINDS, TENSOR, Tree, describe, new_tree
+from typedbatch._space_values import copied, nested, unnested, with_final
+from typedbatch._tree.kinds import describe
 from typedbatch.errors import EnvironmentFailedError, SettingError, StructureError
 from typedbatch.training import processes
 from typedbatch.training.outcomes import require_outcome, require_rows_of_obs
@@ -259,16 +259,3 @@ def _with_final(obs: Any, info: Mapping[str, Any], ended: Mask) -> Any:
             "final_obs",
         )
     return with_final(nested(obs), info)
-
-
-def copied(value: Any) -> Any:
-    """Return a deep copy of observations, actions or infos. Objects in an array are not copied."""
-    if isinstance(value, np.ndarray):
-        return value.copy()
-    if isinstance(value, Tree):
-        return new_tree(type(value), {name: copied(part) for name, part in value.__dict__.items()})
-    if KINDS[type(value)] is TENSOR:
-        return value.clone()
-    if isinstance(value, Mapping):
-        return {name: copied(part) for name, part in value.items()}
-    return tuple(map(copied, value)) if isinstance(value, tuple) else value

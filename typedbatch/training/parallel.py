@@ -8,7 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from typedbatch._space_values import nested
+from typedbatch._space_values import copied, nested
 from typedbatch.batch import Batch
 from typedbatch.buffers import ReplayBuffer
 from typedbatch.buffers.state import state_of
@@ -18,7 +18,6 @@ from typedbatch.records import RolloutBatch
 from typedbatch.training.add_rollout import add_rollout, require_rings
 from typedbatch.training.continuity import ContinuityToken
 from typedbatch.training.counts import count_of
-from typedbatch.training.env_vector import copied
 from typedbatch.training.policy import Policy, compute_action
 from typedbatch.training.stats import CollectStats, Episodes
 
@@ -128,13 +127,16 @@ class ParallelCollector:
     def _step(self, parts: dict[Any, _Part]) -> None:
         """Make a step, and put the row of each agent that acted into its part."""
         if not self._obs:
+            for agent, part in parts.items() if self._obs is not None else ():
+                part.cut()
+                self._episodes[agent].end(0)
             self.reset()
         before: Any = self._obs
         self._obs = None
         act = {agent: compute_action(self._policies[agent], copied(obs)) for agent, obs in before.items()}
         obs, rew, terminated, truncated, _ = _call(self.env.step, copied(act))
         outcome = {"obs_next": obs, "rew": rew, "terminated": terminated, "truncated": truncated}
-        rows = {agent: _row(agent, before[agent], act[agent], outcome) for agent in before}
+        rows = {agent: _row(agent, before[agent], act[agent], outcome, over=not self.env.agents) for agent in before}
         for agent, row in rows.items():
             if not parts[agent].rows:
                 parts[agent].number = self._number
@@ -171,9 +173,21 @@ class _Part:
         self.number: int = 0
         """Number of the episode of the first row."""
 
+    def cut(self) -> None:
+        """Mark the last row as truncated if it does not end its episode."""
+        if self.rows and not (self.rows[-1].terminated or self.rows[-1].truncated):
+            self.rows[-1].truncated = np.array(True)
 
-def _row(agent: Any, obs: Any, act: Any, outcome: dict[str, dict[Any, Any]]) -> RolloutBatch:
+
+def _row(agent: Any, obs: Any, act: Any, outcome: dict[str, dict[Any, Any]], *, over: bool) -> RolloutBatch:
     """Return the row of an agent.
+
+    Args:
+        agent: Agent.
+        obs: Observation before the step.
+        act: Action.
+        outcome: Values of the step by agent, by name.
+        over: Whether the episode ends with the step, even if no flag is set.
 
     Raises:
         StructureError: the outcome of the step lacks a value for the agent.
@@ -185,9 +199,9 @@ def _row(agent: Any, obs: Any, act: Any, outcome: dict[str, dict[Any, Any]]) -> 
         obs=nested(obs),
         act=nested(act),
         obs_next=nested(copied(outcome["obs_next"][agent])),
-        rew=np.asarray(outcome["rew"][agent], np.float64),
-        terminated=np.asarray(outcome["terminated"][agent], bool),
-        truncated=np.asarray(outcome["truncated"][agent], bool),
+        rew=np.array(outcome["rew"][agent], np.float64),
+        terminated=np.array(outcome["terminated"][agent], bool),
+        truncated=np.array(outcome["truncated"][agent] or (over and not outcome["terminated"][agent]), bool),
         info=Batch(),
     )
 
