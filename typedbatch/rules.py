@@ -287,7 +287,8 @@ def groups_centered(advantage: str, group: str, /, *, mask: str | None = None, t
         return right
 
     def adjusted(advantages: Any, keys: Any, counting: Any = None) -> Any:
-        rows, means = flat(advantages), _means(advantages, counting)[0]
+        rows = np.clip(np.nan_to_num(flat(advantages)), -64, 64)
+        means = _means(rows, counting)[0]
         for members in members_of(keys):
             rows[members] = np.round(rows[members] - means[members].mean(), 6)
         return rows
@@ -335,7 +336,8 @@ def groups_ordered(
         return right
 
     def adjusted(advantages: Any, rewards: Any, *others: Any) -> Any:
-        return np.broadcast_to(flat(rewards)[:, :1], flat(advantages).shape)
+        ranks = np.unique(flat(rewards)[:, 0], return_inverse=True)[1]
+        return np.broadcast_to(ranks[:, None], flat(advantages).shape)
 
     fields = (advantage, reward, group) if mask is None else (advantage, reward, group, mask)
     words = f"{advantage} is in the order of {reward} in each group of {group}"
@@ -401,7 +403,7 @@ def logp_aligned(one: str, other: str, /, *, mask: str | None = None) -> Any:
 
     fields = (one, other) if mask is None else (one, other, mask)
     words = f"{one} and {other} are of the same tokens"
-    return of_fields(words, holds, *fields, adjusted=lambda ours, theirs, *others: flat(theirs))
+    return of_fields(words, holds, *fields, adjusted=same_numbers)
 
 
 def of_fields(words: str, holds: Callable[..., Any], *names: str, adjusted: Callable[..., Any] | None = None) -> Any:
@@ -411,8 +413,8 @@ def of_fields(words: str, holds: Callable[..., Any], *names: str, adjusted: Call
         words: Statement that must be true of the fields.
         holds: Function of their values.
         *names: Names of the fields.
-        adjusted: Function of their values that returns numbers for the first field for which the rule holds, by which
-            examples and strategies of ``typedbatch.testing`` get such values.
+        adjusted: Function of their values that returns numbers for the first fields, in a tuple if there are several,
+            for which the rule holds. By it, examples and strategies of ``typedbatch.testing`` get such values.
     """
 
     def holds_for(batch: Any) -> Any:
@@ -421,8 +423,12 @@ def of_fields(words: str, holds: Callable[..., Any], *names: str, adjusted: Call
 
     def adjust(batch: Any, fixed: Collection[str]) -> None:
         values = [batch.get(name) for name in names]
-        if adjusted is not None and names[0] not in fixed and not any(value is None for value in values):
-            batch[names[0]] = in_kind_of(values[0], adjusted(*values))
+        if adjusted is None or any(value is None for value in values):
+            return
+        found = adjusted(*values)
+        for name, value, numbers in zip(names, values, found if isinstance(found, tuple) else (found,), strict=False):
+            if name not in fixed:
+                batch[name] = in_kind_of(value, numbers)
 
     marked: Any = rule(words)(holds_for)
     marked.__typedbatch_adjust__ = adjust
@@ -453,6 +459,13 @@ def flat(values: Any) -> Any:
     is_tensor = KINDS[type(values)] is TENSOR
     numbers = values.detach().double().cpu().numpy() if is_tensor else np.asarray(values).astype(float)
     return numbers.reshape(len(numbers), math.prod(numbers.shape[1:]))
+
+
+def same_numbers(ours: Any, theirs: Any, *others: Any) -> tuple[Any, Any]:
+    """Return numbers that two fields of log-probabilities may both have."""
+    numbers = flat(theirs)
+    numbers = np.where(np.abs(numbers) <= 64, numbers, -1)
+    return numbers, numbers
 
 
 def in_kind_of(values: Any, given: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from typedbatch._tree.meta import meta_of
-from typedbatch.rules import flat, in_kind_of, listed, members_of, of_fields, rule
+from typedbatch.rules import flat, in_kind_of, listed, members_of, of_fields, rule, same_numbers
 
 _MIN_TOKENS = 8
 """Smallest number of tokens of a row from which missing log-probabilities are inferred: few tokens may have 0 nats."""
@@ -107,7 +107,7 @@ def logp_close(one: str, other: str, /, *, mask: str = "loss_mask", tolerance: f
         return bool(not apart.size or apart.mean() <= tolerance)
 
     words = f"{one} and {other} differ by at most {tolerance:g} nats in the mean"
-    return of_fields(words, holds, one, other, mask, adjusted=lambda ours, theirs, _: flat(theirs))
+    return of_fields(words, holds, one, other, mask, adjusted=same_numbers)
 
 
 def sampled_by(step: str = "step", /, *, field: str = "policy_step", lag: int = 0) -> Any:
