@@ -415,7 +415,8 @@ class ReplayBuffer(RowMethods, Generic[R, S]):
             return default_value
         column = state.column(key)
         count = state.stack_num if stack_num is None else frame_count(stack_num, state.rings.size)
-        return state.read(key, column, state.frames(as_slots(state.rings, index), count))
+        slots = as_slots(state.rings, index)
+        return state.read(key, column, state.frames(slots, count), slots)
 
     # ---- neighbors in time ----------------------------------------------------------------------------------------
 

@@ -252,24 +252,36 @@ class State:
         left_out = declared.left_out
         for name, column in self.columns.__dict__.items():
             if name not in left_out or (name != "done" and not is_placeholder(column)):
-                out[name] = self.read(name, column, frames if name in ("obs", "obs_next") else slots)
+                out[name] = self.read(name, column, frames if name in ("obs", "obs_next") else slots, slots)
         if not self.save_obs_next and "obs_next" in out:
-            out["obs_next"] = self.obs_next(slots)
+            out["obs_next"] = self.obs_next(slots, slots)
         for name in FILLED_IN:
             if name in out and out[name] is None:
                 out[name] = new_tree(Batch, {})
         return declared.typed(out)
 
-    def read(self, name: str, column: Any, slots: Any) -> Any:
-        """Return a copy of some rows of a field."""
+    def read(self, name: str, column: Any, slots: Any, rows: Any) -> Any:
+        """Return a copy of some slots of a field.
+
+        Args:
+            name: Name of the field.
+            column: Column of the field.
+            slots: Slots to read, with a last dimension of frames or without.
+            rows: Slot of the row that each value is read for, whose goal it gets in a hindsight buffer.
+        """
         return column.take(slots, 0) if type(column) is ndarray else take_slots(column, slots)
 
-    def obs_next(self, slots: Any) -> Any:
-        """Return the observations after some rows, with stacked frames, also if they are not stored."""
+    def obs_next(self, slots: Any, rows: Any) -> Any:
+        """Return the observations after some slots, with stacked frames, also if they are not stored.
+
+        Args:
+            slots: Slots.
+            rows: Slot of the row that each observation is read for.
+        """
         if self.save_obs_next:
-            return self.read("obs_next", self.column("obs_next"), self.frames(slots, self.stack_num))
+            return self.read("obs_next", self.column("obs_next"), self.frames(slots, self.stack_num), rows)
         after = self.rings.next(slots, self.done)[()]
-        return self.read("obs", self.columns.__dict__["obs"], self.frames(after, self.stack_num))
+        return self.read("obs", self.columns.__dict__["obs"], self.frames(after, self.stack_num), rows)
 
     def frames(self, slots: Any, count: int) -> Any:
         """Return the slots of the last ``count`` rows up to each of ``slots``, or ``slots`` itself if that is 1."""
@@ -305,13 +317,17 @@ class State:
         flags: NDArray[np.bool_] = self.done
         return flags
 
-    def ends(self) -> NDArray[np.bool_]:
-        """Return where episodes end as rows are read, which is not always where they end as rows are stored.
+    def ahead(self, slots: Slots, steps: int) -> tuple[list[Slots], list[NDArray[np.bool_]]]:
+        """Return the slots that rows look ahead to, as :meth:`Rings.ahead` does, up to the ends of episodes as read.
 
         Raises:
             EmptyBufferError: Nothing has been added yet.
         """
-        return self.flags()
+        return self.rings.ahead(slots, self.flags(), steps)
+
+    def call_for_rows(self, call: Callable[[], T], slots: Slots, rows: Slots) -> T:
+        """Call a function that reads the buffer at ``slots``, to which the rows in the slots ``rows`` look ahead."""
+        return call()
 
     def empty(self) -> EmptyBufferError:
         """Return the error for a call that needs a row in an empty buffer."""
