@@ -10,7 +10,7 @@ from mypy.typeops import get_type_vars
 from mypy.types import AnyType, Instance, NoneType, ProperType, Type, TypeOfAny, TypeVarType, UnionType, get_proper_type
 
 from typedbatch.mypy import messages
-from typedbatch.mypy.batches.content import Content, Presence, Ref
+from typedbatch.mypy.batches.content import Content, Field, Presence, Ref
 from typedbatch.mypy.internals import Api, fits, member_of
 from typedbatch.mypy.types.declare import RECORD
 from typedbatch.mypy.types.extend import PROTOCOL, declared_fields
@@ -58,7 +58,7 @@ def lacking(reading: Reading, batch: Expression, value: Any, asked: Instance) ->
     maybe = may_lack(reading, contents, value, asked, "")
     if maybe is not None:
         return messages.may_lack(asked.type.name, *maybe), messages.MAYBE
-    text = wrong_type(reading, batch, asked, names)
+    text = wrong_type(reading, batch, asked, [name for name in names if _is_set_in_sight(contents, name)])
     return (text, messages.ARGUMENT) if text else None
 
 
@@ -119,6 +119,12 @@ def may_lack(
 
 
 _DEPTH = 4
+
+
+def _is_set_in_sight(contents: list[Content], name: str) -> bool:
+    """Return whether the function shows what a field holds: what others hold, they may have filled since."""
+    held = [made.fields.get(name, Field()) for made in contents if made.escaped]
+    return all(one.line > 0 for one in held)
 
 
 def wrong_type(reading: Reading, batch: Expression, asked: Instance, names: list[str]) -> str:
