@@ -10,11 +10,13 @@ from mypy.typeops import get_type_vars
 from mypy.types import AnyType, Instance, NoneType, ProperType, Type, TypeOfAny, TypeVarType, UnionType, get_proper_type
 
 from typedbatch.mypy import messages
+from typedbatch.mypy.arrays.declared import is_array
+from typedbatch.mypy.arrays.values import Array
 from typedbatch.mypy.batches.content import Content, Field, Presence, Ref
 from typedbatch.mypy.internals import Api, fits, member_of
 from typedbatch.mypy.types.declare import RECORD
 from typedbatch.mypy.types.extend import PROTOCOL, declared_fields
-from typedbatch.mypy.types.fields import Fields, Rest, alternatives, content, one_type
+from typedbatch.mypy.types.fields import Fields, Rest, alternatives, content, known_fields, one_type
 
 if TYPE_CHECKING:
     from typedbatch.mypy.engine.reading import Reading
@@ -58,7 +60,7 @@ def lacking(reading: Reading, batch: Expression, value: Any, asked: Instance) ->
     maybe = may_lack(reading, contents, value, asked, "")
     if maybe is not None:
         return messages.may_lack(asked.type.name, *maybe), messages.MAYBE
-    text = wrong_type(reading, batch, asked, [name for name in names if _is_set_in_sight(contents, name)])
+    text = wrong_type(reading, batch, asked, names, contents)
     return (text, messages.ARGUMENT) if text else None
 
 
@@ -121,13 +123,29 @@ def may_lack(
 _DEPTH = 4
 
 
-def _is_set_in_sight(contents: list[Content], name: str) -> bool:
-    """Return whether the function shows what a field holds: what others hold, they may have filled since."""
-    held = [made.fields.get(name, Field()) for made in contents if made.escaped]
-    return all(one.line > 0 for one in held)
+def _is_in_sight(reading: Reading, contents: list[Content], name: str, type_: Type) -> bool:
+    """Return whether a field is certain to be of the type that the function shows; others may have replaced it."""
+    held = [made.fields.get(name, Field()) for made in contents]
+    return all(
+        (one.line > 0 or not (made.escaped or made.widened)) and _agrees(reading, one.value, type_)
+        for made, one in zip(contents, held, strict=True)
+    )
 
 
-def wrong_type(reading: Reading, batch: Expression, asked: Instance, names: list[str]) -> str:
+def _agrees(reading: Reading, value: Any, type_: Type) -> bool:
+    """Return whether a value that the engine has followed is of a type that mypy has."""
+    proper, fields = get_proper_type(type_), known_fields(type_)
+    if isinstance(value, Array):
+        return is_array(proper) and isinstance(proper, Instance) and value.torch != (proper.type.name == "ndarray")
+    whole = reading.known.objects.whole(value)
+    if fields is None or not isinstance(whole, Content):
+        return value is not None
+    return all(_is_in_sight(reading, [whole], name, inner) for name, inner in fields.known.items())
+
+
+def wrong_type(
+    reading: Reading, batch: Expression, asked: Instance, names: list[str], contents: list[Content]
+) -> str:
     """Return a message about a field whose type is not the declared one; empty if all are."""
     type_ = reading.type_of(batch)
     fields = content(one_type(reading.api, type_)) if type_ is not None else None
@@ -137,8 +155,9 @@ def wrong_type(reading: Reading, batch: Expression, asked: Instance, names: list
         expected = member_of(asked, name)
         if expected is None or name not in fields:
             continue
-        if not all(fits(one, expected) for one in alternatives(fields.known[name])):
-            return messages.wrong(reading.api, f'"{name}" of {asked.type.name}', expected, fields.known[name])
+        type_ = fields.known[name]
+        if not all(fits(one, expected) for one in alternatives(type_)) and _is_in_sight(reading, contents, name, type_):
+            return messages.wrong(reading.api, f'"{name}" of {asked.type.name}', expected, type_)
     return ""
 
 
