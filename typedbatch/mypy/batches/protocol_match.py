@@ -16,7 +16,8 @@ from typedbatch.mypy.batches.content import Content, Field, Presence, Ref
 from typedbatch.mypy.internals import Api, fits, member_of
 from typedbatch.mypy.types.declare import RECORD
 from typedbatch.mypy.types.extend import PROTOCOL, declared_fields
-from typedbatch.mypy.types.fields import Fields, Rest, alternatives, content, known_fields, one_type
+from typedbatch.mypy.types.fields import Fields, Rest, alternatives, content, is_placeholder, known_fields, one_type
+from typedbatch.mypy.types.stored import tensor
 
 if TYPE_CHECKING:
     from typedbatch.mypy.engine.reading import Reading
@@ -124,28 +125,30 @@ _DEPTH = 4
 
 
 def _is_in_sight(reading: Reading, contents: list[Content], name: str, type_: Type) -> bool:
-    """Return whether a field is certain to be of the type that the function shows; others may have replaced it."""
-    held = [made.fields.get(name, Field()) for made in contents]
-    return all(
-        (one.line > 0 or not (made.escaped or made.widened)) and _agrees(reading, one.value, type_)
-        for made, one in zip(contents, held, strict=True)
-    )
+    """Return whether a field is certain to be of the type that mypy has; others may have replaced it."""
+    is_filled = any(map(is_placeholder, alternatives(type_)))
+    for made in contents:
+        held = made.fields.get(name, Field())
+        is_seen = not made.escaped or (held.line > 0 and not is_filled)
+        if made.widened or not is_seen or not all(_agrees(reading, held.value, one) for one in alternatives(type_)):
+            return False
+    return True
 
 
 def _agrees(reading: Reading, value: Any, type_: Type) -> bool:
     """Return whether a value that the engine has followed is of a type that mypy has."""
-    proper, fields = get_proper_type(type_), known_fields(type_)
+    whole, fields = reading.known.objects.whole(value), known_fields(type_)
     if isinstance(value, Array):
-        return is_array(proper) and isinstance(proper, Instance) and value.torch != (proper.type.name == "ndarray")
-    whole = reading.known.objects.whole(value)
+        return is_array(type_) and value.torch == fits(type_, tensor(reading.api))
     if fields is None or not isinstance(whole, Content):
-        return value is not None
-    return all(_is_in_sight(reading, [whole], name, inner) for name, inner in fields.known.items())
+        return value is not None and not isinstance(whole, Content)
+    is_as_full = whole.fields.keys() == fields.known.keys() and (
+        whole.rest is Rest.NONE or fields.rest is not Rest.NONE
+    )
+    return is_as_full and all(_is_in_sight(reading, [whole], name, inner) for name, inner in fields.known.items())
 
 
-def wrong_type(
-    reading: Reading, batch: Expression, asked: Instance, names: list[str], contents: list[Content]
-) -> str:
+def wrong_type(reading: Reading, batch: Expression, asked: Instance, names: list[str], contents: list[Content]) -> str:
     """Return a message about a field whose type is not the declared one; empty if all are."""
     type_ = reading.type_of(batch)
     fields = content(one_type(reading.api, type_)) if type_ is not None else None
