@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     """
 
     ForNumpy: TypeAlias = NDArray[np.object_] | Any
-    """Result of ``__array__``, by which numpy's types take a batch in ``np.mean(batch)``; for most functions ``Any``."""
+    """Result of ``__array__``, by which numpy's types take ``np.mean(batch)``; what comes back is often ``Any``."""
 
     class Validated:
         """Marker of batches with declared fields."""

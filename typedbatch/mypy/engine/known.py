@@ -175,7 +175,11 @@ class Known:
             return number(final) if type(final) is int else self._some_size(node)
         if not _is_users(proper.type):
             return None
-        return Record(proper, self.scope(node), reshaped=is_batch(proper.type) and not is_declared)
+        return Record(
+            proper,
+            self.scope(node),
+            reshaped=not (is_declared or isinstance(node, MemberExpr)) and is_batch(proper.type),
+        )
 
     def batch_of_type(self, type_: Type, node: Any) -> Ref | None:
         """A batch of which only the type is known; None for what is not a batch."""

@@ -59,11 +59,7 @@ def special(ctx: AttributeContext, name: str) -> Type:
         return ctx.default_attr_type
     if isinstance(ctx.context, MemberExpr) and ctx.context.name == name:
         return report_no_attribute(ctx.api, owner, name, ctx.context)
-    return anything() if name in _TAKEN_BY_NUMPY else missing_field(ctx.api)
-
-
-_TAKEN_BY_NUMPY = {"__array__"}
-"""``np.mean(batch)`` and its like: numpy's functions work on batches, and ask checkers for an ``__array__``."""
+    return missing_field(ctx.api)
 
 
 def value_of_field(api: Api, node: Expression, owner: Type, name: str) -> Type:
