@@ -357,7 +357,7 @@ class Calls:
         for one in list(objects.reachable([returned])):
             made = objects.of(one)
             if isinstance(made, Content):
-                objects.put(one, replace(made.held(), rest=Rest.OPEN if made.rest is Rest.NONE else made.rest))
+                objects.put(one, replace(made.held(), rest=Rest.OPEN))
         return returned
 
     def _summed_up(self, node: CallExpr, summary: Summary, given: dict[Expression, Value]) -> Value:
