@@ -89,7 +89,7 @@ def _lacks(reading: Reading, made: Content, name: str) -> bool:
     if name in made.fields or made.rest is Rest.OPEN:
         return False
     if made.rest is Rest.DECLARED:
-        return True
+        return not made.widened
     names = reading.names_of_file()
     return names is not None and name not in names.made
 

@@ -320,7 +320,10 @@ class Calls:
             return replace(owner, called=False, reshaped=_is_row(node, type_, owner, given))
         if _returns_variable(type_):
             return reading.known.of_type(type_.ret_type, (node, "result"))
-        return reading.known.declared(type_.ret_type, owner, (node, "result"))
+        result = reading.known.declared(type_.ret_type, owner, (node, "result"))
+        if summary is not None and isinstance(result, Ref) and any(isinstance(value, Ref) for value in given.values()):
+            reading.known.objects.change(result, lambda held: replace(held, rest=Rest.OPEN))  # it may be one of these
+        return result
 
     def _rows(self, node: CallExpr) -> Value:
         """Return what a method of a buffer or collector gives."""
