@@ -99,7 +99,10 @@ class Reusing(Count):
             "array": (first, box),
             "dict": ({"a": first, "b": second}, gym.spaces.Dict({"a": box, "b": box})),
             "tuple": ((first, second), gym.spaces.Tuple((box, box))),
-            "nested": ({"a": {"b": (first, second)}}, gym.spaces.Dict({"a": gym.spaces.Dict({"b": gym.spaces.Tuple((box, box))})})),
+            "nested": (
+                {"a": {"b": (first, second)}},
+                gym.spaces.Dict({"a": gym.spaces.Dict({"b": gym.spaces.Tuple((box, box))})}),
+            ),
         }[kind]  # fmt: skip
         self.info: dict[str, Any] = {"time": np.zeros(2)}
         self.log: list[tuple[float, float]] = []
