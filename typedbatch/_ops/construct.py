@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
 from numpy import ndarray
@@ -33,6 +33,7 @@ from typedbatch._tree.kinds import (
     SCALAR,
     SEQUENCE,
     TENSOR,
+    TENSORDICT,
     Kind,
     Tree,
     describe,
@@ -140,7 +141,7 @@ def fields_from(data: object) -> Mapping[str, Any]:
     """
     if isinstance(data, Tree):
         return shallow(data).__dict__
-    if isinstance(data, Mapping):
+    if isinstance(data, Mapping) and kind_of(data) is not TENSORDICT:
         require_names(data)
         return data
     given: Any = data
@@ -195,7 +196,7 @@ def pairs_to_fields(data: object) -> Mapping[str, Any]:
     if kind_of(data) is BATCH:
         return data.__dict__
     if isinstance(data, Mapping):
-        return data
+        return data if kind_of(data) is not TENSORDICT else _from_tensordict(data)
     try:
         return dict(iter(data))  # type: ignore[call-overload]  # Anything that is not iterable raises TypeError.
     except (TypeError, ValueError):
@@ -211,19 +212,28 @@ def _from_mapping(value: Mapping[str, Any]) -> Tree:
     return tree
 
 
+def _from_tensordict(value: Any) -> NoReturn:
+    raise LeafError(f"a batch does not store a {full_name(value)}; {bridge_from(value)}(...) converts it to a Batch")
+
+
 def _from_array(array: NDArray[Any]) -> Any:
     return array.astype(object) if array.dtype.kind in "US" else array
 
 
 def _from_sequence(values: Sequence[Any]) -> Any:
     kinds = set(map(kind_of, values))
+    if TENSORDICT in kinds:
+        _from_tensordict(next(value for value in values if kind_of(value) is TENSORDICT))
     if kinds and kinds <= {MAPPING, BATCH}:
         return new_tree(Tree.__plain__, stacked(values))
     if kinds == {TENSOR}:
         try:
             return sys.modules["torch"].stack(tuple(values))
         except (RuntimeError, TypeError) as error:
-            raise LeafError(f"a list of tensors is stacked, but {_shapes(values)} do not stack; {error}") from error
+            raise LeafError(
+                f"a list of tensors is stacked, but {_shapes(values)} do not stack; to store each by itself, "
+                f"name them, as in {{'h': h, 'c': c}}; {error}"
+            ) from error
     if ARRAY in kinds and any(map(is_masked, values)):
         try:
             return join_masked(np.stack, [value if is_masked(value) else np.asarray(value) for value in values], 0)
@@ -264,4 +274,5 @@ _CONVERT: dict[Kind, Callable[[Any], Any]] = {
     SCALAR: np.asanyarray,
     MAPPING: _from_mapping,
     SEQUENCE: _from_sequence,
+    TENSORDICT: _from_tensordict,
 }

@@ -17,19 +17,7 @@ from typing_extensions import TypeForm
 
 from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch._tree.depth import require_depth
-from typedbatch._tree.kinds import (
-    ARRAY,
-    BATCH,
-    KINDS,
-    NONE,
-    RAGGED,
-    TENSOR,
-    Kind,
-    Tree,
-    describe,
-    new_tree,
-    object_array,
-)
+from typedbatch._tree.kinds import ARRAY, BATCH, KINDS, NONE, RAGGED, TENSOR, Tree, describe, new_tree, object_array
 from typedbatch._tree.lengths import equal_rows, require_bounded
 from typedbatch._tree.meta import as_meta, meta_of, set_meta
 from typedbatch._validation.convert import convert
@@ -124,8 +112,7 @@ def from_arrow(table: pa.Table, into: Any = None, *, ragged: Sequence[str] = ())
     require_depth(table.schema, _parts)
     names, schema = _names(table.schema), None if into is None else schema_of(into)
     if schema is not None:
-        declared = {field.name for field in schema.fields if RAGGED in (field.kinds or ())}
-        ragged = [*{*ragged, *declared.intersection(names)}]
+        ragged = [*ragged, *(field.name for field in schema if RAGGED in (field.kinds or ()) and field.name in names)]
     if missing := [name for name in ragged if name not in names]:
         raise MissingFieldError("the table", missing[0], names)
     columns = [column.chunk(0) if column.num_chunks == 1 else column.combine_chunks() for column in table.columns]
@@ -297,7 +284,7 @@ def _names(schema: Any) -> list[str]:
 def _batch(names: list[str], columns: list[Any], schema: Schema | None, ragged: Sequence[str] = ()) -> Batch:
     """Return the fields of a table or struct as a batch; ``schema`` is what the caller has declared, or None."""
     fields: dict[str, Any] = {}
-    declared = {} if schema is None else {field.name: field for field in schema.fields}
+    declared = {field.name: field for field in schema or ()}
     for name, column in zip(names, columns, strict=True):
         try:
             if name not in ragged:
@@ -320,10 +307,10 @@ def _batch(names: list[str], columns: list[Any], schema: Schema | None, ragged: 
     return batch
 
 
-def _schema_in(field: Field | None, kind: Kind) -> Schema | None:
+def _schema_in(field: Field | None, kind: object) -> Schema | None:
     """Return the first schema that a field declares for nested batches, or for the values of a ``Ragged``."""
-    options = () if field is None else field.options
-    return next((option.schema for option in options if option.kind is kind and option.schema is not None), None)
+    schemas = () if field is None else [option.schema for option in field.options if option.kind is kind]
+    return next(iter(filter(None, schemas)), None)
 
 
 def _leaf(column: Any, field: Field | None = None) -> Any:
@@ -360,12 +347,7 @@ def _leaf(column: Any, field: Field | None = None) -> Any:
 
 
 def _regular(column: Any, sizes: Sequence[int]) -> Any:
-    """Return a column of lists of equal lengths as lists of a fixed size, and any other column as it is.
-
-    Args:
-        column: Column.
-        sizes: Lengths of the lists in a column without rows, outermost first, as far as they are known.
-    """
+    """Return a column of lists of equal lengths, or without rows and of these sizes, as lists of a fixed size."""
     lists = column.storage if isinstance(column.type, pa.BaseExtensionType) else column
     if not (pa.types.is_list(lists.type) or pa.types.is_large_list(lists.type)) or lists.null_count:
         return column

@@ -261,23 +261,11 @@ class State:
         return declared.typed(out)
 
     def read(self, name: str, column: Any, slots: Any, rows: Any) -> Any:
-        """Return a copy of some slots of a field.
-
-        Args:
-            name: Name of the field.
-            column: Column of the field.
-            slots: Slots to read, with a last dimension of frames or without.
-            rows: Slot of the row that each value is read for, whose goal it gets in a hindsight buffer.
-        """
+        """Return a copy of some slots of a field, each read for a row, whose goal it gets in a hindsight buffer."""
         return column.take(slots, 0) if type(column) is ndarray else take_slots(column, slots)
 
     def obs_next(self, slots: Any, rows: Any) -> Any:
-        """Return the observations after some slots, with stacked frames, also if they are not stored.
-
-        Args:
-            slots: Slots.
-            rows: Slot of the row that each observation is read for.
-        """
+        """Return the observations after some slots, read for ``rows``, with frames, also if they are not stored."""
         if self.save_obs_next:
             return self.read("obs_next", self.column("obs_next"), self.frames(slots, self.stack_num), rows)
         after = self.rings.next(slots, self.done)[()]
@@ -318,11 +306,7 @@ class State:
         return flags
 
     def ahead(self, slots: Slots, steps: int) -> tuple[list[Slots], list[NDArray[np.bool_]]]:
-        """Return the slots that rows look ahead to, as :meth:`Rings.ahead` does, up to the ends of episodes as read.
-
-        Raises:
-            EmptyBufferError: Nothing has been added yet.
-        """
+        """Return the slots that rows look ahead to, as :meth:`Rings.ahead` does, up to the ends of episodes as read."""
         return self.rings.ahead(slots, self.flags(), steps)
 
     def call_for_rows(self, call: Callable[[], T], slots: Slots, rows: Slots) -> T:
