@@ -60,6 +60,7 @@ class Rewording:
 
     def _is_taken_back(self, file: str, info: ErrorInfo) -> bool:
         if info.severity == "note":
+            info.message = info.message if info.message.startswith("Revealed") else plain_words(info.message)
             return self._answered is not None and info.parent_error is self._answered
         self._answered = None
         api = current_checker()
