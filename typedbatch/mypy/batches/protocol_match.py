@@ -126,13 +126,10 @@ _DEPTH = 4
 
 def _is_in_sight(reading: Reading, contents: list[Content], name: str, type_: Type) -> bool:
     """Return whether a field is certain to be of the type that mypy has; others may have replaced it."""
-    is_filled = any(map(is_placeholder, alternatives(type_)))
-    for made in contents:
-        held = made.fields.get(name, Field())
-        is_seen = not made.escaped or (held.line > 0 and not is_filled)
-        if made.widened or not is_seen or not all(_agrees(reading, held.value, one) for one in alternatives(type_)):
-            return False
-    return True
+    ways, pairs = alternatives(type_), [(made, made.fields.get(name, Field())) for made in contents]
+    is_set = not any(map(is_placeholder, ways))
+    is_seen = all(not made.widened and (not made.escaped or (is_set and held.line > 0)) for made, held in pairs)
+    return is_seen and all(_agrees(reading, held.value, way) for _, held in pairs for way in ways)
 
 
 def _agrees(reading: Reading, value: Any, type_: Type) -> bool:
@@ -142,10 +139,10 @@ def _agrees(reading: Reading, value: Any, type_: Type) -> bool:
         return is_array(type_) and value.torch == fits(type_, tensor(reading.api))
     if fields is None or not isinstance(whole, Content):
         return value is not None and not isinstance(whole, Content)
-    is_as_full = whole.fields.keys() == fields.known.keys() and (
-        whole.rest is Rest.NONE or fields.rest is not Rest.NONE
-    )
-    return is_as_full and all(_is_in_sight(reading, [whole], name, inner) for name, inner in fields.known.items())
+    is_open = whole.rest is not Rest.NONE and fields.rest is Rest.NONE
+    if is_open or whole.fields.keys() != fields.known.keys():
+        return False
+    return all(_is_in_sight(reading, [whole], name, inner) for name, inner in fields.known.items())
 
 
 def wrong_type(reading: Reading, batch: Expression, asked: Instance, names: list[str], contents: list[Content]) -> str:

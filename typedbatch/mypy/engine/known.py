@@ -175,11 +175,8 @@ class Known:
             return number(final) if type(final) is int else self._some_size(node)
         if not _is_users(proper.type):
             return None
-        return Record(
-            proper,
-            self.scope(node),
-            reshaped=not (is_declared or isinstance(node, MemberExpr)) and is_batch(proper.type),
-        )
+        may_be_row = not (is_declared or isinstance(node, MemberExpr)) and is_batch(proper.type)
+        return Record(proper, self.scope(node), reshaped=may_be_row)
 
     def batch_of_type(self, type_: Type, node: Any) -> Ref | None:
         """A batch of which only the type is known; None for what is not a batch."""
@@ -215,10 +212,7 @@ class Known:
         return self.of_type(proper, node, is_declared=True)
 
     def rows_of(self, record: Record, type_: Type | None, node: Node, index: Value) -> Value:
-        """Some rows of a batch: another number of them, and else the same sizes. None if it is no batch any more.
-
-        One row has other shapes than are declared, and so may have what an unknown index gives.
-        """
+        """Some rows of a batch, with the same sizes but for one row; None if it is no batch any more."""
         proper = get_proper_type(type_) if type_ is not None else None
         if not isinstance(proper, Instance) or not is_batch(proper.type) or not is_batch(record.type.type):
             return None

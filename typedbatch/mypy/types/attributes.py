@@ -63,10 +63,7 @@ def special(ctx: AttributeContext, name: str) -> Type:
 
 
 def value_of_field(api: Api, node: Expression, owner: Type, name: str) -> Type:
-    """Return the type of a field where it is read; ``Any`` for a placeholder, which others may have replaced.
-
-    The batch in a field is followed where a field of its own is meant.
-    """
+    """Return the type of a field where it is read: ``Any`` for a placeholder, but for a batch of which a field is."""
     found, scope = field_type(api, owner, name), scope_around(api)
     if scope is None or not any(map(is_placeholder, alternatives(found))):
         return found

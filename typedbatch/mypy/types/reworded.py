@@ -66,7 +66,7 @@ class Rewording:
         if self._busy or api is None:
             return False
         if info.severity == "note":
-            if info.parent_error is not None:  # and not a revealed type, which is asked for as it is
+            if not info.message.startswith("Revealed type"):  # which is asked for as it is
                 info.message = plain_words(info.message, partial(_is_name_of_batch, api))
             return False
         self._answered = None
