@@ -10,7 +10,7 @@ from contextlib import suppress
 from typing import Any, Final
 
 _LONGEST_LINE: Final = 64 * 2**20
-_COMMAND: Final = (sys.executable, "-m", "typedbatch._lsp.worker")
+_COMMAND: Final = (sys.executable, "-P", "-m", "typedbatch._lsp.worker")
 
 
 class RefusedError(Exception):
