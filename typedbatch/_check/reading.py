@@ -47,14 +47,16 @@ def tree_of(text: str) -> ast.Module:
         SyntaxError: It cannot be read.
     """
     limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(limit, _RECURSION))
     try:
+        sys.setrecursionlimit(_RECURSION)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return ast.parse(text)
     except ValueError as error:
         raise SyntaxError(str(error)) from error
     except (RecursionError, MemoryError) as error:
-        raise SyntaxError("this is nested too deeply") from error
+        lines = text.split("\n")
+        longest = max(range(len(lines)), key=lambda at: len(lines[at]))  # Python does not say where.
+        raise SyntaxError("this is nested too deeply", (None, longest + 1, 1, None)) from error
     finally:
         sys.setrecursionlimit(limit)

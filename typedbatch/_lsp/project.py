@@ -266,9 +266,9 @@ def outline(text: str) -> str | None:
     """Return what other files may see of a file: all but the bodies of functions; None if it cannot be read."""
     try:
         tree = tree_of(text)
-    except SyntaxError:
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and not sets_attributes(node):
+                node.body = []
+        return ast.dump(tree)
+    except (SyntaxError, RecursionError):
         return None
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and not sets_attributes(node):
-            node.body = []
-    return ast.dump(tree)
