@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Final
 
 from mypy.fscache import FileSystemCache
@@ -14,11 +16,26 @@ SHADOW: Final = ".unsaved"
 
 
 class Overlay(FileSystemCache):
-    """Files of a project, some with texts in place of those on disk."""
+    """Files of a project, some with texts in place of those on disk.
 
-    def __init__(self) -> None:
+    Args:
+        hidden: Absolute paths of files and packages that mypy must not see.
+    """
+
+    def __init__(self, hidden: Iterable[str] = ()) -> None:
         super().__init__()
         self._texts: dict[str, bytes] = {}
+        self._hidden = {*hidden}
+
+    def hide(self, paths: Iterable[str]) -> None:
+        """Hide files and packages, too."""
+        self._hidden.update(paths)
+        self.flush()
+
+    def hides(self, path: str | None) -> bool:
+        """Return whether a file is hidden, or in a hidden package."""
+        whole = os.path.abspath(path or "")
+        return any(one in self._hidden for one in (whole, *map(str, Path(whole).parents)))
 
     @property
     def paths(self) -> list[str]:
@@ -47,6 +64,8 @@ class Overlay(FileSystemCache):
 
     def stat_or_none(self, path: str) -> os.stat_result | None:
         """Return the state of a file with the size of its text, or None for a file that does not exist."""
+        if self._hidden and self.hides(path):
+            return None
         text = self.text_of(path)
         found = super().stat_or_none(path.removesuffix(SHADOW))
         if text is None:
