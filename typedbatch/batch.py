@@ -314,7 +314,7 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, WithNulls, Display, OpenFields
             RowAssignmentError: A value or ``default_value`` does not fit the field's dtype. Or rows of a new field get
                 no value, and its dtype, as that of integers or flags, has no null.
         """
-        column.set_column(self, construct.to_leaf(arr), key, index, default_value)
+        column.set_column(self, arr, key, index, default_value)
 
     @staticmethod
     def empty(batch: B, index: Index = None) -> B:
@@ -387,7 +387,7 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, WithNulls, Display, OpenFields
         batches: Iterable[Any], axis: int = 0, missing: Missing = "pad", *, meta: MetaRule = "error",
         widths: Widths = "error", pad_token_id: int | None = None,
     ) -> Any:  # fmt: skip
-        """Join batches along a new dimension, field by field. Data is copied once.
+        """Join batches along a new dimension, field by field. Data is copied once; objects in declared columns stay.
 
         Args:
             batches: Batches or dicts. Fields have the order of their first occurrence.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from typing import Any, Final, Literal
 
@@ -11,7 +11,7 @@ import numpy as np
 from numpy import concatenate, ndarray
 from numpy.typing import NDArray
 
-from typedbatch._declaration import absent_fields
+from typedbatch._declaration import absent_fields, object_fields
 from typedbatch._ops.joined_meta import MetaRule, joined_meta, require_rule
 from typedbatch._tree.kinds import (
     ARRAY,
@@ -31,13 +31,14 @@ from typedbatch._tree.kinds import (
     blank,
     describe,
     is_masked,
+    is_objects,
     is_placeholder,
     kind_of,
     leading_shape,
     new_tree,
     object_array,
 )
-from typedbatch._tree.lengths import count_rows
+from typedbatch._tree.lengths import count_rows, equal_rows
 from typedbatch._tree.meta import FieldsWithMeta, set_meta
 from typedbatch.errors import FieldNameError, LeafError, NoLengthError, StructureError, TypedBatchError, under
 
@@ -53,11 +54,21 @@ class _Gap:
 
 
 _GAP = _Gap()
+_NAMELESS: Final = frozenset[str]()
 
 
-def stack_fields(rows: Sequence[Mapping[str, Any]], axis: int, missing: Missing, convert: Convert) -> dict[str, Any]:
-    """Stack field by field; see :meth:`typedbatch.Batch.stack`."""
-    first = rows[0]
+def stack_fields(
+    batches: Sequence[Any], axis: int, missing: Missing, convert: Convert, like: Any = None
+) -> dict[str, Any]:
+    """Stack Batches and dicts field by field; see :meth:`typedbatch.Batch.stack`.
+
+    Columns of objects that their class declares, or that the batch ``like`` has, keep their objects.
+    """
+    rows: list[Mapping[str, Any]] = [batch.__dict__ if isinstance(batch, Tree) else batch for batch in batches]
+    first, cls, near = rows[0], common_type(batches), like.__dict__ if isinstance(like, Tree) else {}
+    declared: Set[str] = object_fields[cls] if axis == 0 and cls is not Tree.__plain__ else _NAMELESS
+    if near:
+        declared = declared | {name for name, column in near.items() if is_objects(column) and column.ndim == 1}
     columns = None
     if set(map(len, rows)) == {len(first)}:
         with suppress(KeyError):  # Equal numbers of fields and no KeyError mean equal names.
@@ -69,10 +80,23 @@ def stack_fields(rows: Sequence[Mapping[str, Any]], axis: int, missing: Missing,
     stacked = {}
     for name, values in columns.items():
         try:
-            stacked[name] = _stack_values(values, axis, missing, convert)
+            if name in declared and _are_objects(values, first):
+                stacked[name] = object_array([None if value is _GAP else value for value in values])
+            else:
+                stacked[name] = _stack_values(values, axis, missing, convert, near.get(name))
         except TypedBatchError as error:
             raise error.under(name) from error.__cause__
     return stacked
+
+
+def _are_objects(values: Sequence[Any], row: Mapping[str, Any]) -> bool:
+    """Return whether values of a column of objects are its objects, and not whole columns or reserved fields."""
+    if not all(is_objects(value) and value.ndim for value in values):
+        return not all(map(is_placeholder, values))
+    try:
+        return equal_rows(row) != len(values[0])
+    except TypedBatchError:  # It is a row of a batch, whose other fields have no rows in common with an array in it.
+        return True
 
 
 def stack_trees(batches: Iterable[Any], axis: int, missing: Missing, convert: Convert, meta: MetaRule = "error") -> Any:
@@ -81,7 +105,7 @@ def stack_trees(batches: Iterable[Any], axis: int, missing: Missing, convert: Co
     if not batches:
         return new_tree(Tree.__plain__, {})
     dicts = [batch if isinstance(batch, Mapping) else batch.__dict__ for batch in batches if _is_joinable(batch)]
-    cls, fields = _common_type(batches), stack_fields(dicts, axis, missing, convert)
+    cls, fields = common_type(batches), stack_fields(batches, axis, missing, convert)
     if cls is not Tree.__plain__:  # A field that is None in all rows of a record is None, and no column of them.
         absent = (name for name in absent_fields[cls] if name in fields)
         fields |= {name: None for name in absent if all(row.get(name) is None for row in dicts)}
@@ -96,7 +120,7 @@ def cat_trees(batches: Iterable[Any], missing: Missing, convert: Convert, meta: 
     dicts = [batch.__dict__ for batch in batches if type(batch) is cls] if issubclass(cls, Tree) else []
     if len(dicts) != len(batches):
         trees = [convert(batch) for batch in batches if _is_joinable(batch)]
-        cls, dicts = _common_type(batches), [tree.__dict__ for tree in trees]
+        cls, dicts = common_type(batches), [tree.__dict__ for tree in trees]
     if cls._row_guard is not None and dicts:  # Concatenated offsets of a record would count from the wrong row.
         cls._row_guard(*batches, joining=True)
     return _with_meta(cls, _cat_fields(dicts, dicts, missing), dicts, meta)
@@ -136,8 +160,8 @@ def _is_joinable(batch: object) -> bool:
     return True
 
 
-def _common_type(trees: Sequence[object]) -> type[Tree]:
-    # The class that all trees have in common, or else the plain Batch.
+def common_type(trees: Sequence[object]) -> type[Tree]:
+    """Return the class that all trees have in common, or else the plain Batch."""
     classes = set(map(type, trees))
     only = classes.pop() if len(classes) == 1 else Tree.__plain__
     return only if issubclass(only, Tree) else Tree.__plain__
@@ -180,7 +204,7 @@ CALLED_ON_BATCHES: Final = frozenset(
 """Special methods that are looked up on the object and not on its class, where a field of that name would be found."""
 
 
-def _stack_values(values: list[Any], axis: int, missing: Missing, convert: Convert) -> Any:
+def _stack_values(values: list[Any], axis: int, missing: Missing, convert: Convert, like: Any) -> Any:
     types = set(map(type, values))
     if types == {np.ndarray}:
         return _stack_arrays(values, axis)
@@ -192,10 +216,9 @@ def _stack_values(values: list[Any], axis: int, missing: Missing, convert: Conve
         if axis != 0:
             raise StructureError(f"missing in some batches, which stack can fill only along axis 0, got axis={axis}")
         present = [value for value, here in zip(values, there, strict=True) if here]
-        return spread(_stack_values(present, 0, missing, convert), there)
+        return spread(_stack_values(present, 0, missing, convert, like), there)
     if kinds <= {BATCH, MAPPING}:
-        rows = [value.__dict__ if kind_of(value) is BATCH else value for value in values]
-        return new_tree(_common_type(values), stack_fields(rows, axis, missing, convert))
+        return new_tree(common_type(values), stack_fields(values, axis, missing, convert, like))
     if kinds <= {NUMBER, SCALAR} and axis == 0:
         joined = _joined(lambda numbers, axis: np.asanyarray(numbers), values, 0)
         return joined if keeps_whole_numbers(values, joined) else object_array(values)
