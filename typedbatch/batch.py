@@ -442,7 +442,8 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, WithNulls, Display, OpenFields
             A Batch of the class that all have in common, else a plain one; ``Batch()`` for an empty list.
 
         Raises:
-            StructureError: Names, kinds, shapes or meta differ (a ``ValueError``).
+            StructureError: Names, kinds, shapes or meta differ (a ``ValueError``), or so do the lengths of the fields of
+                one record. Those of a plain Batch give a warning.
             SettingError: ``widths`` is something else, or ids are padded without ``pad_token_id``.
         """
         parts = batches if widths == "error" else same_widths(batches, widths, pad_token_id, first=1)
@@ -469,7 +470,7 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, WithNulls, Display, OpenFields
     ) -> None:
         """Become ``Batch.cat([self, *batches])``; a single Batch may be given without a list."""
         more: list[Any] = [batches] if isinstance(batches, (Batch, Mapping)) else as_list(batches)
-        copying.become(self, Batch.cat([self, *more], missing, meta=meta))
+        copying.become(self, cat_trees([self, *more], missing, construct.to_leaf, meta))
 
     # ---- conversion -----------------------------------------------------------------------------------------------
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from typing import Any, Final, Literal
@@ -38,7 +39,7 @@ from typedbatch._tree.kinds import (
     new_tree,
     object_array,
 )
-from typedbatch._tree.lengths import count_rows, equal_rows
+from typedbatch._tree.lengths import count_rows, equal_rows, unequal_fields
 from typedbatch._tree.meta import FieldsWithMeta, set_meta
 from typedbatch.errors import FieldNameError, LeafError, NoLengthError, StructureError, TypedBatchError, under
 
@@ -123,7 +124,28 @@ def cat_trees(batches: Iterable[Any], missing: Missing, convert: Convert, meta: 
         cls, dicts = common_type(batches), [tree.__dict__ for tree in trees]
     if cls._row_guard is not None and dicts:  # Concatenated offsets of a record would count from the wrong row.
         cls._row_guard(*batches, joining=True)
-    return _with_meta(cls, _cat_fields(dicts, dicts, missing), dicts, meta)
+    lengths: set[tuple[int, ...]] = set()
+    fields = _cat_fields(dicts, dicts, missing, lengths)
+    if (len(lengths) != 1 or () in lengths) and cls._row_guard is None:
+        _require_aligned(cls, dicts)
+    return _with_meta(cls, fields, dicts, meta)
+
+
+def _require_aligned(cls: type[Tree], parts: Sequence[Mapping[str, Any]]) -> None:
+    """Raise an error if a part of a record has fields of different lengths, or warn of one of a plain batch.
+
+    Raises:
+        StructureError: The rows of a record would no longer match once its fields are joined one by one.
+    """
+    if sum(map(bool, parts)) < 2:
+        return
+    for number, part in enumerate(parts):
+        if longer := unequal_fields(part):
+            text = f"batch {number} has fields of different lengths: {longer}; joined field by field"
+            if cls._needs_equal_rows:
+                raise StructureError(f"{text}, rows would no longer match; take the same rows of every field first")
+            warnings.warn(f"{text}, later rows no longer match", stacklevel=4)
+            return
 
 
 def _with_meta(cls: type[Tree], fields: dict[str, Any], parts: Sequence[Mapping[str, Any]], rule: MetaRule) -> Any:
@@ -304,12 +326,17 @@ def spread(rows: Any, there: NDArray[np.bool_]) -> Any:
 
 
 def _cat_fields(
-    parts: Sequence[Mapping[str, Any]], wholes: Sequence[Mapping[str, Any]], missing: Missing
+    parts: Sequence[Mapping[str, Any]],
+    wholes: Sequence[Mapping[str, Any]],
+    missing: Missing,
+    lengths: set[tuple[int, ...]],
 ) -> dict[str, Any]:
-    # ``wholes`` are the batches that ``parts`` come from; their lengths are those of gaps. The common case is fast:
-    # equal numbers of fields and no KeyError mean equal names, and for plain arrays one check of the type suffices.
+    # ``wholes`` are the batches that ``parts`` come from; their lengths are those of gaps. ``lengths`` gets the lengths
+    # of the parts of each field, () if they are not known here. The common case is fast: equal numbers of fields and no
+    # KeyError mean equal names, and for plain arrays one check of the type suffices.
     first = parts[0] if parts else {}
     if sum(map(len, parts)) != len(parts) * len(first):
+        lengths.add(())
         return _cat_with_gaps(parts, wholes, missing)
     joined: dict[str, Any] = {}
     count = len(parts)
@@ -319,6 +346,7 @@ def _cat_fields(
                 arrays = [array for part in parts if type(array := part[name]) is ndarray]
                 if len(arrays) == count:
                     joined[name] = concatenate(arrays)
+                    lengths.add(tuple(map(len, arrays)))
                     if value.dtype.num in DATES:
                         require_same_dates(arrays, joined[name])
                     continue
@@ -326,10 +354,13 @@ def _cat_fields(
                 cls = type(value)
                 inner = [tree.__dict__ for part in parts if type(tree := part[name]) is cls]
                 if len(inner) == count and all(inner):
-                    joined[name] = new_tree(cls, _cat_fields(inner, wholes, missing))
+                    joined[name] = new_tree(cls, _cat_fields(inner, wholes, missing, lengths))
                     continue
-            joined[name] = _cat_values([part[name] for part in parts], wholes, missing)
+            joined[name] = whole = _cat_values([part[name] for part in parts], wholes, missing)
+            if whole is not None and not is_placeholder(whole):
+                lengths.add(())
         except KeyError:
+            lengths.add(())
             return _cat_with_gaps(parts, wholes, missing)
         except TypedBatchError as error:
             raise error.under(name) from error.__cause__
@@ -343,7 +374,7 @@ def _cat_with_gaps(
 ) -> dict[str, Any]:
     if not all(parts):  # Batches without fields have no rows, so they contribute nothing.
         there = [i for i, part in enumerate(parts) if part]
-        return _cat_fields([parts[i] for i in there], [wholes[i] for i in there], missing)
+        return _cat_fields([parts[i] for i in there], [wholes[i] for i in there], missing, set())
     joined: dict[str, Any] = {}
     for name, values in _columns_with_gaps(parts, missing).items():
         with under(name):
@@ -358,7 +389,7 @@ def _cat_values(values: list[Any], wholes: Sequence[Mapping[str, Any]], missing:
         return _cat_around_gaps(values, wholes, missing)
     if kinds == {BATCH}:
         cls = types.pop() if len(types) == 1 else Tree.__plain__
-        return new_tree(cls, _cat_fields([value.__dict__ for value in values], wholes, missing))
+        return new_tree(cls, _cat_fields([value.__dict__ for value in values], wholes, missing, set()))
     if kinds == {TENSOR}:
         try:
             return _joined(sys.modules["torch"].cat, values, 0)
