@@ -314,7 +314,7 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, WithNulls, Display, OpenFields
             RowAssignmentError: A value or ``default_value`` does not fit the field's dtype. Or rows of a new field get
                 no value, and its dtype, as that of integers or flags, has no null.
         """
-        column.set_column(self, construct.to_leaf(arr), key, index, default_value)
+        column.set_column(self, arr, key, index, default_value)
 
     @staticmethod
     def empty(batch: B, index: Index = None) -> B:
@@ -387,7 +387,7 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, WithNulls, Display, OpenFields
         batches: Iterable[Any], axis: int = 0, missing: Missing = "pad", *, meta: MetaRule = "error",
         widths: Widths = "error", pad_token_id: int | None = None,
     ) -> Any:  # fmt: skip
-        """Join batches along a new dimension, field by field. Data is copied once.
+        """Join batches along a new dimension, field by field. Data is copied once; objects in declared columns stay.
 
         Args:
             batches: Batches or dicts. Fields have the order of their first occurrence.
@@ -442,7 +442,8 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, WithNulls, Display, OpenFields
             A Batch of the class that all have in common, else a plain one; ``Batch()`` for an empty list.
 
         Raises:
-            StructureError: Names, kinds, shapes or meta differ (a ``ValueError``).
+            StructureError: Names, kinds, shapes or meta differ (a ``ValueError``), or so do the lengths of the fields of
+                one record. Those of a plain Batch give a warning.
             SettingError: ``widths`` is something else, or ids are padded without ``pad_token_id``.
         """
         parts = batches if widths == "error" else same_widths(batches, widths, pad_token_id, first=1)
@@ -469,7 +470,7 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, WithNulls, Display, OpenFields
     ) -> None:
         """Become ``Batch.cat([self, *batches])``; a single Batch may be given without a list."""
         more: list[Any] = [batches] if isinstance(batches, (Batch, Mapping)) else as_list(batches)
-        copying.become(self, Batch.cat([self, *more], missing, meta=meta))
+        copying.become(self, cat_trees([self, *more], missing, construct.to_leaf, meta))
 
     # ---- conversion -----------------------------------------------------------------------------------------------
 

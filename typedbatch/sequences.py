@@ -217,7 +217,8 @@ def pad(
     """
     if lengths is None:
         parts = [require_tree(batch, "pad()") for batch in batches]
-        batches, lengths = cat_trees(parts, "error", to_leaf), [rows_to_take(part) for part in parts]
+        lengths = [rows_to_take(part) for part in parts]
+        batches = cat_trees(parts, "error", to_leaf)
     tree, sizes = _with_lengths(batches, lengths, "pad()")
     rows = padded_rows(sizes, length, side, multiple_of)
     padded = take_or_zeros(tree, rows)

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from typedbatch import Batch, BatchRecord, SchemaError, cat, conforms, objects, validate
-from typedbatch.errors import StructureError
+from typedbatch import Batch, BatchRecord, Column, SchemaError, cat, conforms, objects, stack, validate
+from typedbatch.bridges.torch_data import BatchDataset
+from typedbatch.errors import RowAssignmentError, StructureError
 
 ROWS: list[Any] = [{"answer": 5}, {"other": 1, "image": np.ones((4, 3))}, {}, {"image": np.ones((7, 3))}]
 
@@ -21,6 +22,117 @@ class Prompts(BatchRecord):
     extra: NDArray[np.object_]
     uid: NDArray[np.int64]
     tools: NDArray[np.object_] | None = None
+
+
+class Item(BatchRecord):
+    x: Column[Any]
+    n: NDArray[np.int64]
+
+
+class Nested(BatchRecord):
+    inner: Item
+    extra: NDArray[np.object_]
+
+
+ITEMS: dict[str, list[Any]] = {
+    "lists of one length": [[1, 2], [3, 4]],
+    "ragged lists": [[1], [2, 3]],
+    "tuples": [(1, 2), (3, 4)],
+    "dicts of the same keys": [{"a": 1}, {"a": 2}],
+    "dicts": [{"a": 1}, {"b": 2}],
+    "empty dicts": [{}, {}],
+    "arrays": [np.ones(2), np.ones(2)],
+    "ragged arrays": [np.ones(2), np.ones(3)],
+    "arrays of text": [np.array(["a"]), np.array(["b"])],
+    "arrays of objects": [np.array([{}, {}], object), np.array([{}, 1], object)],
+    "tensors": [torch.ones(2), torch.ones(2)],
+    "numbers": [1, 2.5],
+    "numpy scalars": [np.float32(1), np.int8(2)],
+    "text": ["a", "b"],
+    "None": [None, None],
+    "some None": [None, [1]],
+    "mixed": [{"a": 1}, [2, 3]],
+}
+EVERY_KIND = pytest.mark.parametrize("items", ITEMS.values(), ids=ITEMS)
+
+
+def nested(items: list[Any]) -> Nested:
+    return Nested(inner=Item(x=objects(items), n=np.arange(len(items))), extra=objects(items))
+
+
+def holds(column: Any, items: list[Any]) -> bool:
+    same = column.dtype == object and column.shape == (len(items),)
+    return same and all(one is item for one, item in zip(column, items, strict=True))
+
+
+@EVERY_KIND
+@pytest.mark.parametrize("join", [stack, np.stack, Nested.from_rows], ids=["stack", "np.stack", "from_rows"])
+def test_rows_of_a_record_become_its_columns_of_objects_again(join, items):
+    for held in (items, items[:1]):
+        again = join(list(nested(held)))
+        assert (type(again), type(again.inner)) == (Nested, Item)
+        assert holds(again.extra, held)
+        assert holds(again.inner.x, held)
+        assert again.inner.n.tolist() == [0, 1][: len(held)]
+
+
+@EVERY_KIND
+def test_a_loader_that_stacks_rows_keeps_columns_of_objects(items):
+    rows = list(BatchDataset(nested(items)))
+    (batch,) = torch.utils.data.DataLoader(rows, batch_size=2, collate_fn=Batch.stack)  # type: ignore[arg-type, var-annotated]
+    assert holds(batch.extra, items)
+
+
+OBJECTS = st.recursive(
+    st.none() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=2),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=2), inner, max_size=2),
+)
+
+
+@given(st.lists(OBJECTS, min_size=1, max_size=4))
+def test_stack_is_the_inverse_of_iteration(items):
+    batch = nested(items)
+    assert stack(list(batch)) == batch
+    assert Nested.from_rows(list(batch)) == batch
+    assert cat([batch[:1], batch[1:]]) == batch
+
+
+def test_whole_batches_are_stacked_and_fields_that_are_missing_are_none():
+    batch = nested([1, 2])
+    assert stack([batch, batch]).inner.x.shape == (2, 2)
+    reserved: Any = Item(x=Batch(), n=[1, 2])  # type: ignore[arg-type]
+    assert stack(list(reserved)).x == Batch()
+    lacks = batch[1].copy()
+    del lacks.inner["x"]
+    assert list(stack([batch[0], lacks]).inner.x) == [1, None]
+
+
+@EVERY_KIND
+def test_objects_are_assigned_to_rows_as_they_are(items):
+    for batch in (nested(["a", "b"]), Batch(nested(["a", "b"]))):
+        rows = [{"extra": item, "inner": {"x": item, "n": 0}} for item in items]
+        batch[0], batch[1] = rows
+        assert holds(batch.extra, items)
+        assert holds(batch.inner.x, items)
+        for index in (slice(0, 2), [1, 0], np.array([True, True])):
+            batch.empty_()
+            batch[index] = rows
+            batch[index] = {"extra": items, "inner": {"x": items, "n": 0}}
+            assert holds(batch[index].extra, items)
+            assert holds(batch[index].inner.x, items)
+        batch.set_array_at_key(items, "extra", [1, 0])
+        assert holds(batch.extra[::-1], items)
+        batch.set_array_at_key(items, "extra")
+        assert holds(batch.extra, items)
+
+
+def test_objects_that_are_not_one_for_each_row_are_refused():
+    batch = nested(["a", "b"])
+    with pytest.raises(
+        RowAssignmentError, match=r"field 'extra': rows of shape \[2\] can be assigned here, got shape \[3\]"
+    ):
+        batch[0:2] = {"extra": [[1], [2], [3]]}
+    assert list(batch.extra) == ["a", "b"]
 
 
 def test_objects_are_never_looked_into():

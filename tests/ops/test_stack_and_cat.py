@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
+from torch.distributions import Normal
 
 from tests.ops.helpers import assert_array
-from typedbatch import Batch, errors
+from typedbatch import Batch, BatchRecord, Ragged, SampleBatch, cat, errors
 
 
 def test_cat_takes_no_axis():
@@ -59,3 +62,84 @@ def test_arrays_of_different_shapes_cannot_be_stacked():
 def test_scalars_cannot_be_concatenated(leaf):
     with pytest.raises(ValueError, match="'a'"):
         Batch.cat([Batch(a=leaf), Batch(a=leaf)])
+
+
+class Pair(BatchRecord):
+    a: Any
+    b: Any
+
+
+CAT = {
+    "cat": cat,
+    "np.concatenate": np.concatenate,
+    "pad": lambda parts: cat(parts, missing="pad"),
+    "widths": lambda parts: cat(parts, widths="pad"),
+    "cat_": lambda parts: parts[0].cat_(parts[1:]),
+}
+ROWS = {
+    "arrays": lambda n: np.arange(n),
+    "masked arrays": lambda n: np.ma.array(np.arange(n), mask=np.zeros(n, bool)),
+    "objects": lambda n: np.array(["x"] * n, object),
+    "tensors": torch.arange,
+    "batches": lambda n: Batch(c=np.arange(n), d=Batch(), e=None),
+    "tensors in batches": lambda n: Batch(c=torch.arange(n)),
+    "distributions": lambda n: Normal(torch.zeros(n), torch.ones(n)),
+    "ragged": lambda n: Ragged.from_lists({"ids": [[1]] * 4})[:n],
+}
+JOINS = pytest.mark.parametrize("join", CAT.values(), ids=CAT)
+KINDS_OF_ROWS = pytest.mark.parametrize("rows", ROWS.values(), ids=ROWS)
+LENGTHS = pytest.mark.parametrize("lengths", [[(3, 2), (3, 3)], [(3, 3), (2, 3)], [(3, 2), (2, 3)], [(1, 0), (0, 1)]])
+
+
+@JOINS
+@KINDS_OF_ROWS
+@LENGTHS
+def test_records_whose_fields_differ_in_length_are_not_joined(join, rows, lengths):
+    parts = [Pair(a=np.zeros(n), b=rows(m)) for n, m in lengths]
+    with pytest.raises(
+        errors.StructureError, match=r"batch [01] has fields of different lengths: \S+ has [13], others [20]"
+    ):
+        join(parts)
+    assert [(len(part.a), part.b) for part in parts] == [
+        (n, part.b) for (n, _), part in zip(lengths, parts, strict=True)
+    ]
+
+
+@JOINS
+@KINDS_OF_ROWS
+@LENGTHS
+def test_plain_batches_whose_fields_differ_in_length_are_joined_with_a_warning(join, rows, lengths):
+    for parts in (
+        [Batch(a=np.zeros(n), b=rows(m)) for n, m in lengths],
+        [Batch(nested=Batch(b=rows(m)), a=np.zeros(n)) for n, m in lengths],
+        [Batch(nested=Pair(a=np.zeros(n), b=rows(m))) for n, m in lengths],
+    ):
+        with pytest.warns(
+            UserWarning, match=r"batch [01] has fields of different lengths: .* later rows no longer match"
+        ):
+            join(parts)
+
+
+def test_the_warning_is_one_and_names_the_line_of_the_caller():
+    batch = Batch(a=[1, 2], b=[1])
+    for join in (lambda: cat([batch] * 3), lambda: batch.cat_([batch] * 2)):
+        with pytest.warns(UserWarning, match="b") as caught:
+            join()
+        assert [warning.filename for warning in caught] == [__file__]
+
+
+@KINDS_OF_ROWS
+@pytest.mark.parametrize("cls", [Batch, Pair])
+def test_nothing_is_said_of_batches_of_equal_lengths_or_of_one_batch(cls, rows):
+    parts = [cls(a=np.zeros(n), b=rows(n)) for n in (2, 3)]
+    assert len(cat(parts).a) == len(cat([*parts, Batch()])) == 5
+    assert len(cat([cls(a=np.zeros(2), b=None), cls(a=np.zeros(3), b=None)])) == 5
+    cat([Batch(), cls(a=np.zeros(3), b=rows(2))])
+
+
+def test_sample_batches_whose_columns_differ_in_length_are_not_joined():
+    whole = SampleBatch(obs=np.zeros(3), actions=np.zeros(3))
+    cut = SampleBatch(obs=np.zeros(3), actions=np.zeros(2))
+    for first, second in ((whole, cut), (cut, whole)):
+        with pytest.raises(errors.StructureError, match="different lengths: obs has 3, others 2"):
+            first.concat(second)

@@ -11,7 +11,7 @@ from numpy import ndarray
 from numpy.typing import NDArray
 
 from typedbatch._ops.casting import fitted, require_no_mask
-from typedbatch._ops.combine import require_names
+from typedbatch._ops.combine import require_names, stack_fields
 from typedbatch._ops.construct import to_leaf
 from typedbatch._ops.fast_assign import cleared_directly, leading, written_directly, zero
 from typedbatch._ops.indexing import forward_slices, plain_index, take_of_tensor
@@ -22,7 +22,7 @@ from typedbatch._tree.kinds import (
     NONE,
     NUMBER,
     RAGGED,
-    SCALAR,
+    SEQUENCE,
     TENSOR,
     Tree,
     describe,
@@ -31,6 +31,7 @@ from typedbatch._tree.kinds import (
     is_placeholder,
     kind_of,
     new_tree,
+    object_array,
     write_obstacle,
 )
 from typedbatch._tree.memory import Write, once_each
@@ -44,7 +45,12 @@ def set_rows(tree: Tree, index: Any, value: object, strict: bool) -> None:
     """Write rows into ``tree`` at ``index``; see :meth:`typedbatch.Batch.set_rows`."""
     rows: Any = value
     if not isinstance(value, Tree):
-        rows = _from_dict(value, tree) if kind_of(value) is MAPPING else to_leaf(value)
+        if kind_of(value) is MAPPING:
+            rows = _from_dict(value, tree)
+        elif kind_of(value) is SEQUENCE and rows and set(map(kind_of, rows)) <= {MAPPING, BATCH}:
+            rows = new_tree(Tree.__plain__, stack_fields(rows, 0, "pad", to_leaf, tree))
+        else:
+            rows = to_leaf(value)
     if not isinstance(rows, Tree):
         raise RowAssignmentError(f"rows are assigned from a dict, a Batch or a list of these, got {describe(rows)}")
     index = plain_index(index)
@@ -142,6 +148,8 @@ def _array_rows(target: NDArray[Any], region: tuple[int, ...], value: Any) -> An
         raise RowAssignmentError(f"{describe(target)} cannot hold {describe(value)}")
     if not region:  # a single cell takes any object as it is, and numbers out of their 0-d array
         return value[()] if kind_of(value) is ARRAY and not value.ndim else value
+    if kind_of(value) is SEQUENCE:
+        value = object_array(value) if len(region) == 1 else to_leaf(value)
     if kind_of(value) is ARRAY:
         if not is_masked(target):
             require_no_mask(value)
@@ -179,7 +187,7 @@ def _from_dict(given: Any, tree: Tree) -> Tree:
                 rows.__dict__[name] = value if is_objects(target) else _as_scalar(value, target.dtype)
             elif kind is MAPPING and kind_of(target) is BATCH and not is_placeholder(target):
                 rows.__dict__[name] = _from_dict(value, target)
-            elif kind in (MAPPING, NUMBER, SCALAR) and is_objects(target):
+            elif is_objects(target):
                 rows.__dict__[name] = value
             else:
                 rows.__dict__[name] = to_leaf(value)

@@ -7,14 +7,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from typedbatch._declaration import object_fields
 from typedbatch._ops.assignment import region_of, write_rows
 from typedbatch._ops.casting import fitted
 from typedbatch._ops.combine import require_names
+from typedbatch._ops.construct import to_leaf
 from typedbatch._ops.fast_assign import set_directly
 from typedbatch._ops.indexing import plain_index
 from typedbatch._tree.kinds import (
     ARRAY,
     BATCH,
+    SEQUENCE,
     TENSOR,
     Tree,
     blank,
@@ -24,6 +27,7 @@ from typedbatch._tree.kinds import (
     is_placeholder,
     kind_of,
     leading_shape,
+    object_array,
 )
 from typedbatch._tree.lengths import count_rows
 from typedbatch.errors import RowAssignmentError, StructureError, under
@@ -32,6 +36,8 @@ from typedbatch.errors import RowAssignmentError, StructureError, under
 def set_column(tree: Tree, values: Any, key: str, index: Any, default: float | None) -> None:
     """Set a field, or its rows at ``index``; see :meth:`typedbatch.Batch.set_array_at_key`."""
     known = tree.__dict__.get(key)
+    is_column = kind_of(values) is SEQUENCE and (is_objects(known) or key in object_fields[type(tree)])
+    values = object_array(values) if is_column else to_leaf(values)
     if set_directly(known, index, values):
         return
     require_names({key: values})

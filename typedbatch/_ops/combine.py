@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from contextlib import suppress
 from typing import Any, Final, Literal
 
@@ -11,7 +12,7 @@ import numpy as np
 from numpy import concatenate, ndarray
 from numpy.typing import NDArray
 
-from typedbatch._declaration import absent_fields
+from typedbatch._declaration import absent_fields, object_fields
 from typedbatch._foreign_batches import bridge_from
 from typedbatch._ops.joined_meta import MetaRule, joined_meta, require_rule
 from typedbatch._tree.kinds import (
@@ -33,13 +34,14 @@ from typedbatch._tree.kinds import (
     blank,
     describe,
     is_masked,
+    is_objects,
     is_placeholder,
     kind_of,
     leading_shape,
     new_tree,
     object_array,
 )
-from typedbatch._tree.lengths import count_rows
+from typedbatch._tree.lengths import count_rows, equal_rows, unequal_fields
 from typedbatch._tree.meta import FieldsWithMeta, set_meta
 from typedbatch.errors import FieldNameError, LeafError, NoLengthError, StructureError, TypedBatchError, under
 
@@ -55,11 +57,21 @@ class _Gap:
 
 
 _GAP = _Gap()
+_NAMELESS: Final = frozenset[str]()
 
 
-def stack_fields(rows: Sequence[Mapping[str, Any]], axis: int, missing: Missing, convert: Convert) -> dict[str, Any]:
-    """Stack field by field; see :meth:`typedbatch.Batch.stack`."""
-    first = rows[0]
+def stack_fields(
+    batches: Sequence[Any], axis: int, missing: Missing, convert: Convert, like: Any = None
+) -> dict[str, Any]:
+    """Stack Batches and dicts field by field; see :meth:`typedbatch.Batch.stack`.
+
+    Columns of objects that their class declares, or that the batch ``like`` has, keep their objects.
+    """
+    rows: list[Mapping[str, Any]] = [batch.__dict__ if isinstance(batch, Tree) else batch for batch in batches]
+    first, cls, near = rows[0], common_type(batches), like.__dict__ if isinstance(like, Tree) else {}
+    declared: Set[str] = object_fields[cls] if axis == 0 and cls is not Tree.__plain__ else _NAMELESS
+    if near:
+        declared = declared | {name for name, column in near.items() if is_objects(column) and column.ndim == 1}
     columns = None
     if set(map(len, rows)) == {len(first)}:
         with suppress(KeyError):  # Equal numbers of fields and no KeyError mean equal names.
@@ -71,10 +83,23 @@ def stack_fields(rows: Sequence[Mapping[str, Any]], axis: int, missing: Missing,
     stacked = {}
     for name, values in columns.items():
         try:
-            stacked[name] = _stack_values(values, axis, missing, convert)
+            if name in declared and _are_objects(values, first):
+                stacked[name] = object_array([None if value is _GAP else value for value in values])
+            else:
+                stacked[name] = _stack_values(values, axis, missing, convert, near.get(name))
         except TypedBatchError as error:
             raise error.under(name) from error.__cause__
     return stacked
+
+
+def _are_objects(values: Sequence[Any], row: Mapping[str, Any]) -> bool:
+    """Return whether values of a column of objects are its objects, and not whole columns or reserved fields."""
+    if not all(is_objects(value) and value.ndim for value in values):
+        return not all(map(is_placeholder, values))
+    try:
+        return equal_rows(row) != len(values[0])
+    except TypedBatchError:  # It is a row of a batch, whose other fields have no rows in common with an array in it.
+        return True
 
 
 def stack_trees(batches: Iterable[Any], axis: int, missing: Missing, convert: Convert, meta: MetaRule = "error") -> Any:
@@ -83,7 +108,7 @@ def stack_trees(batches: Iterable[Any], axis: int, missing: Missing, convert: Co
     if not batches:
         return new_tree(Tree.__plain__, {})
     dicts = [batch if isinstance(batch, Mapping) else batch.__dict__ for batch in batches if _is_joinable(batch)]
-    cls, fields = _common_type(batches), stack_fields(dicts, axis, missing, convert)
+    cls, fields = common_type(batches), stack_fields(batches, axis, missing, convert)
     if cls is not Tree.__plain__:  # A field that is None in all rows of a record is None, and no column of them.
         absent = (name for name in absent_fields[cls] if name in fields)
         fields |= {name: None for name in absent if all(row.get(name) is None for row in dicts)}
@@ -98,10 +123,31 @@ def cat_trees(batches: Iterable[Any], missing: Missing, convert: Convert, meta: 
     dicts = [batch.__dict__ for batch in batches if type(batch) is cls] if issubclass(cls, Tree) else []
     if len(dicts) != len(batches):
         trees = [convert(batch) for batch in batches if _is_joinable(batch)]
-        cls, dicts = _common_type(batches), [tree.__dict__ for tree in trees]
+        cls, dicts = common_type(batches), [tree.__dict__ for tree in trees]
     if cls._row_guard is not None and dicts:  # Concatenated offsets of a record would count from the wrong row.
         cls._row_guard(*batches, joining=True)
-    return _with_meta(cls, _cat_fields(dicts, dicts, missing), dicts, meta)
+    lengths: set[tuple[int, ...]] = set()
+    fields = _cat_fields(dicts, dicts, missing, lengths)
+    if (len(lengths) != 1 or () in lengths) and cls._row_guard is None:
+        _require_aligned(cls, dicts)
+    return _with_meta(cls, fields, dicts, meta)
+
+
+def _require_aligned(cls: type[Tree], parts: Sequence[Mapping[str, Any]]) -> None:
+    """Raise an error if a part of a record has fields of different lengths, or warn of one of a plain batch.
+
+    Raises:
+        StructureError: The rows of a record would no longer match once its fields are joined one by one.
+    """
+    if sum(map(bool, parts)) < 2:
+        return
+    for number, part in enumerate(parts):
+        if longer := unequal_fields(part):
+            text = f"batch {number} has fields of different lengths: {longer}; joined field by field"
+            if cls._needs_equal_rows:
+                raise StructureError(f"{text}, rows would no longer match; take the same rows of every field first")
+            warnings.warn(f"{text}, later rows no longer match", stacklevel=4)
+            return
 
 
 def _with_meta(cls: type[Tree], fields: dict[str, Any], parts: Sequence[Mapping[str, Any]], rule: MetaRule) -> Any:
@@ -140,8 +186,8 @@ def _is_joinable(batch: object) -> bool:
     return True
 
 
-def _common_type(trees: Sequence[object]) -> type[Tree]:
-    # The class that all trees have in common, or else the plain Batch.
+def common_type(trees: Sequence[object]) -> type[Tree]:
+    """Return the class that all trees have in common, or else the plain Batch."""
     classes = set(map(type, trees))
     only = classes.pop() if len(classes) == 1 else Tree.__plain__
     return only if issubclass(only, Tree) else Tree.__plain__
@@ -184,7 +230,7 @@ CALLED_ON_BATCHES: Final = frozenset(
 """Special methods that are looked up on the object and not on its class, where a field of that name would be found."""
 
 
-def _stack_values(values: list[Any], axis: int, missing: Missing, convert: Convert) -> Any:
+def _stack_values(values: list[Any], axis: int, missing: Missing, convert: Convert, like: Any) -> Any:
     types = set(map(type, values))
     if types == {np.ndarray}:
         return _stack_arrays(values, axis)
@@ -196,10 +242,9 @@ def _stack_values(values: list[Any], axis: int, missing: Missing, convert: Conve
         if axis != 0:
             raise StructureError(f"missing in some batches, which stack can fill only along axis 0, got axis={axis}")
         present = [value for value, here in zip(values, there, strict=True) if here]
-        return spread(_stack_values(present, 0, missing, convert), there)
+        return spread(_stack_values(present, 0, missing, convert, like), there)
     if kinds <= {BATCH, MAPPING}:
-        rows = [value.__dict__ if kind_of(value) is BATCH else value for value in values]
-        return new_tree(_common_type(values), stack_fields(rows, axis, missing, convert))
+        return new_tree(common_type(values), stack_fields(values, axis, missing, convert, like))
     if kinds <= {NUMBER, SCALAR} and axis == 0:
         joined = _joined(lambda numbers, axis: np.asanyarray(numbers), values, 0)
         return joined if keeps_whole_numbers(values, joined) else object_array(values)
@@ -285,12 +330,17 @@ def spread(rows: Any, there: NDArray[np.bool_]) -> Any:
 
 
 def _cat_fields(
-    parts: Sequence[Mapping[str, Any]], wholes: Sequence[Mapping[str, Any]], missing: Missing
+    parts: Sequence[Mapping[str, Any]],
+    wholes: Sequence[Mapping[str, Any]],
+    missing: Missing,
+    lengths: set[tuple[int, ...]],
 ) -> dict[str, Any]:
-    # ``wholes`` are the batches that ``parts`` come from; their lengths are those of gaps. The common case is fast:
-    # equal numbers of fields and no KeyError mean equal names, and for plain arrays one check of the type suffices.
+    # ``wholes`` are the batches that ``parts`` come from; their lengths are those of gaps. ``lengths`` gets the lengths
+    # of the parts of each field, () if they are not known here. The common case is fast: equal numbers of fields and no
+    # KeyError mean equal names, and for plain arrays one check of the type suffices.
     first = parts[0] if parts else {}
     if sum(map(len, parts)) != len(parts) * len(first):
+        lengths.add(())
         return _cat_with_gaps(parts, wholes, missing)
     joined: dict[str, Any] = {}
     count = len(parts)
@@ -300,6 +350,7 @@ def _cat_fields(
                 arrays = [array for part in parts if type(array := part[name]) is ndarray]
                 if len(arrays) == count:
                     joined[name] = concatenate(arrays)
+                    lengths.add(tuple(map(len, arrays)))
                     if value.dtype.num in DATES:
                         require_same_dates(arrays, joined[name])
                     continue
@@ -307,10 +358,13 @@ def _cat_fields(
                 cls = type(value)
                 inner = [tree.__dict__ for part in parts if type(tree := part[name]) is cls]
                 if len(inner) == count and all(inner):
-                    joined[name] = new_tree(cls, _cat_fields(inner, wholes, missing))
+                    joined[name] = new_tree(cls, _cat_fields(inner, wholes, missing, lengths))
                     continue
-            joined[name] = _cat_values([part[name] for part in parts], wholes, missing)
+            joined[name] = whole = _cat_values([part[name] for part in parts], wholes, missing)
+            if whole is not None and not is_placeholder(whole):
+                lengths.add(())
         except KeyError:
+            lengths.add(())
             return _cat_with_gaps(parts, wholes, missing)
         except TypedBatchError as error:
             raise error.under(name) from error.__cause__
@@ -324,7 +378,7 @@ def _cat_with_gaps(
 ) -> dict[str, Any]:
     if not all(parts):  # Batches without fields have no rows, so they contribute nothing.
         there = [i for i, part in enumerate(parts) if part]
-        return _cat_fields([parts[i] for i in there], [wholes[i] for i in there], missing)
+        return _cat_fields([parts[i] for i in there], [wholes[i] for i in there], missing, set())
     joined: dict[str, Any] = {}
     for name, values in _columns_with_gaps(parts, missing).items():
         with under(name):
@@ -339,7 +393,7 @@ def _cat_values(values: list[Any], wholes: Sequence[Mapping[str, Any]], missing:
         return _cat_around_gaps(values, wholes, missing)
     if kinds == {BATCH}:
         cls = types.pop() if len(types) == 1 else Tree.__plain__
-        return new_tree(cls, _cat_fields([value.__dict__ for value in values], wholes, missing))
+        return new_tree(cls, _cat_fields([value.__dict__ for value in values], wholes, missing, set()))
     if kinds == {TENSOR}:
         try:
             return _joined(sys.modules["torch"].cat, values, 0)

@@ -157,8 +157,7 @@ def fields_from(data: object) -> Mapping[str, Any]:
 
 def stacked(rows: Sequence[Any]) -> dict[str, Any]:
     """Stack dicts and Batches, one per row, into fields; where a row lacks a field, it gets zeros (``None``)."""
-    dicts = [row.__dict__ if kind_of(row) is BATCH else row for row in rows]
-    return stack_fields(dicts, 0, "pad", to_leaf) if dicts else {}
+    return stack_fields(rows, 0, "pad", to_leaf) if rows else {}
 
 
 def require_flag(copy: object) -> None:

@@ -7,7 +7,8 @@ from typing import Any, Final, Literal, TypeVar
 
 import numpy as np
 
-from typedbatch._ops.combine import spread, stack_leaves
+from typedbatch._declaration import object_fields
+from typedbatch._ops.combine import common_type, spread, stack_leaves
 from typedbatch._ops.construct import to_array
 from typedbatch._ops.joined_meta import joined_meta
 from typedbatch._tree.kinds import (
@@ -130,7 +131,9 @@ def _joined(values: list[Any], numbers: Sequence[int], missing: MissingInRows) -
     if kinds <= {MAPPING, BATCH}:
         rows = [value.__dict__ if isinstance(value, Tree) else value for value in values]
         if any(rows) and all(map(_has_names, rows)):
-            return new_tree(Tree.__plain__, _columns(rows, numbers, missing, frozenset()))
+            cls = common_type(values)
+            declared = frozenset[str]() if cls is Tree.__plain__ else object_fields[cls]
+            return new_tree(cls, _columns(rows, numbers, missing, declared))
         return object_array(values)
     if kinds <= _NUMBERS:
         return to_array(values)

@@ -174,10 +174,18 @@ def equal_rows(fields: Mapping[str, Any]) -> int:
     rows = _equal_arrays(fields)
     if rows is not None:
         return rows
+    if unequal := unequal_fields(fields):
+        raise StructureError(f"the fields have different lengths: {unequal}; rows would be lost")
+    return count_rows(fields) or 0
+
+
+def unequal_fields(fields: Mapping[str, Any]) -> str:
+    """Return the fields that are longer than others, as ``"a has 3, others 2"``, or ``""`` if all lengths are equal."""
+    if _equal_arrays(fields) is not None:
+        return ""
     rows = count_rows(fields) or 0
-    if longer := longer_fields(fields, rows):
-        raise StructureError(f"the fields have different lengths: {longer}, others {rows}; rows would be lost")
-    return rows
+    longer = longer_fields(fields, rows)
+    return f"{longer}, others {rows}" if longer else ""
 
 
 def longer_fields(fields: Mapping[str, Any], rows: int) -> str:
@@ -195,6 +203,8 @@ def _equal_arrays(fields: Mapping[str, Any]) -> int | None:
     for value in fields.values():
         if type(value) is ndarray and value.shape:
             size: int | None = len(value)
+        elif value is None or (isinstance(value, Tree) and not value.__dict__):
+            continue
         elif isinstance(value, Tree):
             size = _equal_arrays(value.__dict__)
         else:  # ``size`` is faster than reading the shape.

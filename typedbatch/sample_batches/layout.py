@@ -117,14 +117,14 @@ def guard_sequences(*batches: Tree, joining: bool = False) -> None:
 
     Raises:
         StructureError: a batch has ``seq_lens``; for batches to join, some are padded and others not, or they are
-            padded to different lengths.
+            padded to different lengths, or the columns of one have different lengths.
     """
     if not joining:
         if any(SEQ_LENS in batch.__dict__ for batch in batches):
             raise StructureError("divides the rows into sequences, so they cannot be taken on their own", SEQ_LENS)
         return
-    layouts = [layout_of(batch.__dict__) for batch in batches if SEQ_LENS in batch.__dict__]
-    layouts = [layout for layout in layouts if layout.rows]
+    layouts = [layout_of(batch.__dict__) for batch in batches]
+    layouts = [layout for layout in layouts if layout.rows and layout.seq_lens is not None]
     if all(layout.is_flat for layout in layouts) or len({layout.padded_to for layout in layouts}) < 2:
         return
     found = [f"padded to {layout.padded_to}" if layout.padded_to else "not padded" for layout in layouts]
