@@ -168,6 +168,10 @@ class CachedState(State):
         super().__init__(cls, capacities, options, many=True)
         self.main_hint: Any = main_hint
 
+    @property
+    def inputs(self) -> int:
+        return len(self.rings.capacity) - 1
+
     def declared_elsewhere(self) -> DeclaredTypes:
         """Return the declaration of the main buffer, for a cached buffer without type arguments of its own."""
         return DeclaredTypes(self.main_hint)

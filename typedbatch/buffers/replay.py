@@ -119,7 +119,7 @@ class ReplayBuffer(RowMethods, Generic[R, S]):
         def __getattr__(self, name: str) -> Any:
             if name[:1] == "_":  # copy and pickle look up private names before ``_state`` is set
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            return self._state.shown(name)
+            return column_view.shown(self._state, name)
 
     # ---- properties -----------------------------------------------------------------------------------------------
 
@@ -155,9 +155,10 @@ class ReplayBuffer(RowMethods, Generic[R, S]):
         """Live columns in slot order, as a batch to inspect.
 
         In memory, ``buffer.columns.rew = array`` replaces a column by one of ``maxsize`` rows, which is not validated
-        against the declared type. Tianshou's name ``_meta`` works too.
+        against the declared type; so do methods of the batch, and of those in it, that set fields. Columns cannot be
+        removed, and flags are read-only. Tianshou's name ``_meta`` works too.
         """
-        return column_view.Columns.of(self._state)
+        return column_view.view(self._state)
 
     if not TYPE_CHECKING:
 

@@ -416,16 +416,20 @@ class State:
         back = order.argsort()
         return Added(*(column[back] for column in added))
 
+    @property
+    def inputs(self) -> int:
+        """Number of rings that rows are added to."""
+        return len(self.rings.capacity)
+
     def cut_episodes(self, ids: Slots) -> None:
         """Mark the current episodes of rings as truncated at their last rows, because other episodes will follow.
 
         If this is interrupted, the rollback finishes it. If the process is killed, the next call finishes it.
         """
-        ids = ids[self.rings.length[ids] > 0]
-        if len(ids):
-            ids = ids[~self.done[self.rings.last[ids]]]
-        if len(ids):
-            cut = partial(self._cut, ids, self.rings.last[ids])
+        last = self.rings.last[ids[self.rings.length[ids] > 0]]
+        last = last[~self.done[last]] if len(last) else last
+        if len(last) or self.rings.ep_len[ids].any():  # reset() may keep the statistics of an episode without rows
+            cut = partial(self._cut, ids, last)
             self.transaction(cut, cut)
 
     def _cut(self, ids: Slots, last: Slots) -> None:

@@ -34,6 +34,7 @@ from typedbatch.buffers.columns import Plan, new_column, take_slots
 from typedbatch.buffers.guard import require_writer
 from typedbatch.buffers.incoming import flags, normalize_rows
 from typedbatch.buffers.occupancy import Slots
+from typedbatch.buffers.options import FLAGS
 from typedbatch.buffers.state import State, state_of
 from typedbatch.errors import FieldNameError, LeafError, RowAssignmentError, SizeError, StructureError, under
 
@@ -256,10 +257,7 @@ def set_array_at_key(state: State, seq: Any, key: str, index: Any, default: floa
     if not state.columns.__dict__:
         raise state.empty()
     require_names({key: seq})
-    if key in ("terminated", "truncated", "done"):
-        raise FieldNameError(
-            f"{key!r} marks where episodes end, and cannot be set by itself; set_batch() replaces all fields"
-        )
+    require_no_flag(key)
     values = to_leaf(seq)
     if kind_of(values) is TENSOR:
         values = values.detach()
@@ -289,6 +287,15 @@ def set_array_at_key(state: State, seq: Any, key: str, index: Any, default: floa
             state.on_columns_laid_out()
 
         state.transaction(rollback, add_column)
+
+
+def require_no_flag(name: str) -> None:
+    """Raise a FieldNameError if a column marks where episodes end."""
+    if name in FLAGS:
+        raise FieldNameError(
+            f"{name!r} marks where episodes end, and cannot be set by itself; truncate_episodes() ends them, and "
+            "set_batch() replaces all fields"
+        )
 
 
 def _new_column(state: State, values: Any, key: str, where: Any, default: float | None) -> Any:
