@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.buffers.helpers import held, holding, step, transition, transitions
+from tests.buffers.helpers import held, holding, ids_for, made, step, transition, transitions
 from typedbatch import Batch, errors
 from typedbatch.buffers import PrioritizedReplayBuffer, PrioritizedVectorReplayBuffer, SegmentTree
 from typedbatch.errors import RowAssignmentError, RowIndexError
@@ -528,3 +528,26 @@ class TestPriorities:
             with pytest.raises(RowAssignmentError, match="priorities are numbers"):
                 buffer.update_weight([0], priorities)
         assert set(buffer.sample_indices(100).tolist()) == {0}
+
+
+@pytest.mark.parametrize(
+    "name", ["prioritized", "prioritized vector", "prioritized on disk", "prioritized vector on disk"]
+)
+@pytest.mark.parametrize("as_tensor", [False, True])
+def test_priorities_of_rows_that_were_overwritten_since_they_were_sampled_are_left_out(name, as_tensor, tmp_path):
+    buffer, ids = made(name, tmp_path), ids_for(name.removesuffix(" on disk"))
+    for number in range(4):
+        buffer.add(transitions([number, number]), buffer_ids=ids)
+    slots = buffer.sample(0)[1]
+    added = buffer.add(transitions([8, 9]), buffer_ids=ids).slots
+    new = np.arange(1.0, 9.0)
+    buffer.update_weight(slots, torch.tensor(new) if as_tensor else new)
+    stayed = ~np.isin(slots, added)
+    np.testing.assert_allclose(buffer.weight[slots], np.where(stayed, new, 1.0) ** 0.6, rtol=1e-6)
+    with pytest.raises(RowAssignmentError, match="priorities of shape"):
+        buffer.update_weight(slots, new[:6])
+    buffer.update_weight(added, 5.0)
+    assert (buffer.weight[added] > 2).all()
+    buffer.reset()
+    buffer.update_weight(slots, new)
+    assert not buffer.weight[slots].any()

@@ -69,9 +69,7 @@ class LiveFields(FieldsWithMeta):
             return default if name not in self else self._refuse()
 
         def _refuse(self, *_: Any) -> NoReturn:
-            raise StructureError(
-                "columns cannot be removed from a buffer; buffer[:] is a copy of its rows without them"
-            )
+            raise StructureError("columns cannot be removed from a buffer; remove them from a copy, buffer[:]")
 
         __delitem__ = popitem = clear = _refuse
 
@@ -101,7 +99,7 @@ def _handed_out(state: State, path: Path, column: Any) -> Any:
     """Return a column for users: flags are read-only, as ``done`` and the episodes depend on them."""
     if isinstance(column, Tree):
         return view(state, path)
-    if len(path) > 1 or path[0] not in FLAGS:
+    if ".".join(path) not in FLAGS:
         return column
     if type(column) is not ndarray:
         return column.clone()  # a tensor is never read-only

@@ -101,7 +101,8 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
         """Set the priorities of slots, from TD errors for example.
 
         Args:
-            index: Slots, as ``sample`` returns them; of a slot that occurs twice, the later priority counts.
+            index: Slots, as ``sample`` returns them; of a slot that occurs twice, the later priority counts. Slots
+                whose rows were overwritten since the sample are left out.
             new_weight: Priorities, array or tensor, ``(N,)``; their absolute value is used, plus the float32 epsilon.
 
         Raises:
@@ -109,7 +110,8 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
             RowIndexError: A slot does not exist, or holds no row.
         """
         state = self._state
-        slots = as_slots(state.rings, index)
+        gone = state.rings.overwritten(index)
+        slots: Any = as_slots(state.rings, index) if gone is None else index
         given = np.asarray(to_numpy(new_weight))
         if given.dtype.kind not in "biuf":
             raise RowAssignmentError(f"priorities are numbers, got {describe(given)}", "weight")
@@ -117,6 +119,11 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
         if priorities.shape != np.shape(slots) and priorities.ndim:
             wanted = list(np.shape(slots))
             raise RowAssignmentError(f"priorities of shape {wanted} are expected, got {describe(priorities)}", "weight")
+        if gone is not None:
+            slots, priorities = (
+                as_slots(state.rings, slots[~gone]),
+                priorities[~gone] if priorities.ndim else priorities,
+            )
         if not priorities.size or not np.size(slots):
             return
         highest, lowest = float(priorities.max()), float(priorities.min())  # NaN if any is NaN
@@ -134,9 +141,9 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
         state = self._state
         count = None if batch_size is None else count_of(batch_size, "batch_size", -sys.maxsize)
         if count is None and len(state.rings):
-            return state.rng.permutation(state.rings.chronological())
+            return state.rings.hand_out(state.rng.permutation(state.rings.chronological()))
         if count is not None and count > 0 and len(state.rings):
-            return state.draw(count)
+            return state.rings.hand_out(state.draw(count))
         return super().sample_indices(count)
 
     @property

@@ -353,14 +353,16 @@ class ReplayBuffer(RowMethods, Generic[R, S]):
         state = self._state
         if count is not None and count < 0:
             return np.zeros(0, np.intp)
-        if state.sample_avail and state.stack_num > 1:
-            return self._with_frames(count)
-        if count == 0:
-            return state.rings.chronological()
         rows = state.rings.occupancy.rows
-        if count and not rows:
+        if state.sample_avail and state.stack_num > 1:
+            slots = self._with_frames(count)
+        elif count == 0:
+            slots = state.rings.chronological()
+        elif count and not rows:
             raise state.empty()
-        return state.draw(rows if count is None else count)
+        else:
+            slots = state.draw(rows if count is None else count)
+        return state.rings.hand_out(slots)
 
     def _with_frames(self, count: int | None) -> Slots:
         state = self._state

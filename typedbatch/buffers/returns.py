@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -67,7 +68,7 @@ def compute_nstep_return(
             ``(N, 1)``, which is not flattened, for rewards of ``(N,)``.
         SizeError: ``n_step`` is below 1.
         SettingError: ``gamma`` is not in [0, 1].
-        RowIndexError: A slot does not exist, or holds no row.
+        RowIndexError: A slot does not exist, or holds no row, or another one than when it was sampled.
     """
     n_step, gamma = require_at_least(1, n_step, "n_step"), number_of(gamma, "gamma", 0, 1)
     ahead = look_ahead(batch, buffer, indices, n_step, len(batch))
@@ -213,6 +214,7 @@ def compute_episodic_return(
         StructureError: Values and rewards differ in shape, as ``(N, 1)`` and ``(N,)`` do; or ``indices`` and rewards in
             length; or only one of ``buffer`` and ``indices`` is
             passed.
+        RowIndexError: A slot does not exist, or holds no row, or another one than when it was sampled.
         SettingError: ``gamma`` or ``gae_lambda`` is not in [0, 1]; or ``v_s_`` is missing, although ``gae_lambda`` is
             not 1 (an ``AssertionError`` in Tianshou).
     """
@@ -228,7 +230,7 @@ def compute_episodic_return(
     elif len(indices) != len(rew):
         raise StructureError(f"one index for each of {len(rew)} rows is expected, got {len(indices)}")
     else:
-        ends |= np.isin(indices, call_locked(state_of(buffer), buffer.unfinished_index, indices))
+        ends |= np.isin(indices, call_locked(state_of(buffer), partial(_unfinished, buffer, indices), indices))
     if v_s_ is None and not np.isclose(gae_lambda, 1.0):
         raise SettingError(
             f"without v_s_=, the value of obs_next, gae_lambda must be 1, got {gae_lambda!r}; pass v_s_="
@@ -240,6 +242,11 @@ def compute_episodic_return(
     advantages = sums_ahead(errors, np.where(ends, 0.0, gamma * gae_lambda))
     returns = advantages + now
     return _like(returns, given.rew, keep=True), _like(advantages, given.rew, keep=True)
+
+
+def _unfinished(buffer: Buffer, indices: Any) -> Slots:
+    as_slots(state_of(buffer).rings, indices)  # raises if rows were overwritten
+    return buffer.unfinished_index()
 
 
 def sums_ahead(values: Floats, factors: Floats) -> Floats:

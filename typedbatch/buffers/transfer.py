@@ -35,6 +35,7 @@ from typedbatch.buffers.guard import require_writer
 from typedbatch.buffers.incoming import flags, normalize_rows
 from typedbatch.buffers.occupancy import Slots
 from typedbatch.buffers.options import FLAGS
+from typedbatch.buffers.selection import require_same_rows
 from typedbatch.buffers.state import State, state_of
 from typedbatch.errors import FieldNameError, LeafError, RowAssignmentError, SizeError, StructureError, under
 
@@ -261,6 +262,7 @@ def set_array_at_key(state: State, seq: Any, key: str, index: Any, default: floa
     values = to_leaf(seq)
     if kind_of(values) is TENSOR:
         values = values.detach()
+    require_same_rows(state.rings, index)
     where = ... if index is None else plain_index(index)
     if not leading_shape(values):
         raise StructureError(f"one value for each row is expected, got {describe(values)}", key)
