@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -127,7 +128,29 @@ def normalize_rows(state: State, batch: Any, lead: Lead) -> tuple[Fields, NDArra
             fields[name] = _last_frame(fields[name], name, lead)
     if not state.save_obs_next:
         fields.pop("obs_next", None)
+        warn_if_truncated(state, terminated, truncated)
     return fields, done, rew if type(rew) is ndarray else leaf_to_numpy(rew)
+
+
+def warn_if_truncated(state: State, terminated: Any, truncated: Any) -> None:
+    """Warn, once for each buffer without ``obs_next``, if an episode is truncated, as its last ``obs_next`` is lost.
+
+    Args:
+        state: State of the buffer.
+        terminated: Flags of the rows.
+        truncated: Flags of the rows.
+    """
+    owner = state.owner()
+    if owner.warned or state.save_obs_next or not truncated.any():
+        return
+    if (leaf_to_numpy(truncated) > leaf_to_numpy(terminated)).any():
+        warnings.warn(
+            "with ignore_obs_next=True, obs_next of a truncated row is not stored, and obs of the same row is read "
+            "instead, so values at time limits are wrong; leave the option out to store obs_next",
+            UserWarning,
+            stacklevel=4,
+        )
+        owner.warned = True
 
 
 def single_row(batch: Any) -> Any:

@@ -53,7 +53,9 @@ class ReplayBuffer(RowMethods, Generic[R, S]):
         size: Number of transitions to store.
         stack_num: Number of frames that samples of ``obs`` and ``obs_next`` have, ``(N, stack_num, *obs)``: the row's
             and those before it in the episode. The first frame of an episode is repeated if there are fewer.
-        ignore_obs_next: Whether ``obs_next`` is not stored, but read from ``obs`` of the row that follows.
+        ignore_obs_next: Whether ``obs_next`` is not stored, but read from ``obs`` of the row that follows. The last row
+            of an episode, and the newest one, have none that follows: their own ``obs`` is read, which is right only if
+            the episode was terminated, whose value does not count. A truncated row causes a warning.
         save_only_last_obs: Whether only the last frame is stored of an ``obs`` of shape ``(frames, *obs)``.
         sample_avail: Whether only rows that have all ``stack_num`` frames are sampled.
         random_seed: Seed of everything random in this buffer; None for a different one each time.

@@ -27,13 +27,7 @@ from typedbatch.buffers.options import FIELDS, FILLED_IN, BufferOptions
 from typedbatch.buffers.rings import Added, Rings, Run
 from typedbatch.buffers.settings import frame_count, generator
 from typedbatch.buffers.storage import Memory
-from typedbatch.errors import (
-    EmptyBufferError,
-    LeafError,
-    MissingFieldError,
-    SizeError,
-    StructureError,
-)
+from typedbatch.errors import EmptyBufferError, LeafError, MissingFieldError, SizeError, StructureError
 
 if TYPE_CHECKING:
     from typedbatch.buffers.repeated import RepeatedWrite
@@ -116,6 +110,8 @@ class State:
         """Cached result of :meth:`declaration`."""
         self.mark: object = None
         """Mark of the collector that has added the last rows; see ``typedbatch.training.continuity``."""
+        self.warned: bool = False
+        """Whether a warning has been given that values of truncated rows are wrong without ``obs_next``."""
         self.repeated: RepeatedWrite | None = None
         """Write of the last rows, if a collector may repeat it as long as the columns are the same."""
 
@@ -429,6 +425,7 @@ class State:
         last = self.rings.last[ids[self.rings.length[ids] > 0]]
         last = last[~self.done[last]] if len(last) else last
         if len(last) or self.rings.ep_len[ids].any():  # reset() may keep the statistics of an episode without rows
+            incoming.warn_if_truncated(self, self.done[last], ~self.done[last])
             cut = partial(self._cut, ids, last)
             self.transaction(cut, cut)
 

@@ -32,7 +32,7 @@ from typedbatch._tree.lengths import leaves
 from typedbatch.batch import Batch
 from typedbatch.buffers.columns import Plan, new_column, take_slots
 from typedbatch.buffers.guard import require_writer
-from typedbatch.buffers.incoming import flags, normalize_rows
+from typedbatch.buffers.incoming import flags, normalize_rows, warn_if_truncated
 from typedbatch.buffers.occupancy import Slots
 from typedbatch.buffers.options import FLAGS
 from typedbatch.buffers.selection import require_same_rows
@@ -147,6 +147,7 @@ def _plan_rows(state: State, other: State, slots: Slots) -> Plan:
     fields = stored_rows(other, slots).__dict__
     if not state.save_obs_next:
         fields.pop("obs_next", None)
+        warn_if_truncated(state, fields["terminated"], fields["truncated"])
     elif "obs_next" not in fields:
         fields["obs_next"] = take_slots(other.columns.__dict__["obs"], other.rings.next(slots, other.done))
     ring = np.broadcast_to(other.rings.ring_of(slots), slots.shape)
