@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, overload
 
 import numpy as np
@@ -58,7 +58,8 @@ class ReplayBuffer(RowMethods, Generic[R, S]):
             the episode was terminated, whose value does not count. A truncated row causes a warning.
         save_only_last_obs: Whether only the last frame is stored of an ``obs`` of shape ``(frames, *obs)``.
         sample_avail: Whether only rows that have all ``stack_num`` frames are sampled.
-        random_seed: Seed of everything random in this buffer; None for a different one each time.
+        random_seed: Seed of everything random in this buffer; None for a different one each time. Buffers with the same
+            seed, such as the default of 42, sample the same slots, so pass one for each agent.
         path: Folder to store the rows in, instead of memory; see :meth:`open`.
 
     Raises:
@@ -505,7 +506,8 @@ class ReplayBuffer(RowMethods, Generic[R, S]):
         """Open the buffer that was created with this ``path``, with every row whose ``add`` had returned.
 
         This holds even if the process was killed. After a loss of power, it holds for the rows of the last
-        :meth:`flush`. Random numbers start again from the seed.
+        :meth:`flush`. Random numbers continue from the last :meth:`flush` or :meth:`close`; without one, they start
+        again from the seed.
 
         Args:
             path: Path of the folder.
@@ -521,18 +523,21 @@ class ReplayBuffer(RowMethods, Generic[R, S]):
 
     @locked
     def flush(self) -> None:
-        """Wait until everything is on the disk. Does nothing for a buffer in memory."""
+        """Wait until everything is on the disk, with the state of random numbers. Does nothing in memory."""
+        self._state.storage.store_random(self._state.rng.bit_generator.state)
         self._state.storage.flush()
 
     def close(self) -> None:
-        """Release the folder of this buffer, so that another can write to it. This buffer cannot be used afterwards.
+        """Store the state of random numbers, and release the folder of this buffer, so that another can write to it.
 
-        Does nothing for a buffer in memory. A buffer is also closed when its process ends, or when it is garbage
+        This buffer cannot be used afterwards. Does nothing for a buffer in memory. A buffer is also closed when its process ends, or when it is garbage
         collected.
         """
         state = self._state
         with state.guard.lock:
             if state.storage.durable:
+                with suppress(OSError):  # the folder may be gone
+                    state.storage.store_random(state.rng.bit_generator.state)
                 state.guard.refuse("this buffer was closed; open() its folder to use it again")
                 state.storage.close()
 

@@ -236,7 +236,7 @@ class State:
             part.columns = slice_of(self.columns, start, stop)
             part.rings = self.rings.part(ring)
             part.parent = (self, start)
-            part.guard = self.guard
+            part.guard, part.rng = self.guard, self.rng
             part.share_columns()
 
     # ---- reading --------------------------------------------------------------------------------------------------
