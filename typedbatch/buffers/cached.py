@@ -93,7 +93,7 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
         state = self._state
         caches, rows = incoming.ring_ids(self.cached_buffer_num, buffer_ids)
         if rows == 1 and buffer_ids is not None:
-            batch = incoming.single_row(batch)
+            batch = incoming.single_row(state, batch)
         ids = np.arange(self.cached_buffer_num)[caches] + 1
         if len(set(ids.tolist())) < rows:
             raise StructureError(

@@ -14,8 +14,9 @@ from typedbatch._ops.conversion import leaf_to_numpy, map_leaves
 from typedbatch._tree.kinds import (
     ARRAY,
     BATCH,
+    DISTRIBUTION,
     KINDS,
-    OBJECT,
+    RAGGED,
     SCALAR,
     TENSOR,
     Tree,
@@ -153,11 +154,12 @@ def warn_if_truncated(state: State, terminated: Any, truncated: Any) -> None:
         owner.warned = True
 
 
-def single_row(batch: Any) -> Any:
+def single_row(state: State, batch: Any) -> Any:
     """Add a row dimension to a batch that is a single row without one; return any other batch as it is."""
     if not isinstance(batch, Tree) or np.ndim(batch.__dict__.get("rew", ())) != 0:
         return batch
-    return new_tree(type(batch), {name: as_row(value) for name, value in batch.__dict__.items()})
+    fields = state.declaration().wrapped(batch).__dict__
+    return new_tree(type(batch), {name: as_row(value) for name, value in fields.items()})
 
 
 def as_row(value: Any) -> Any:
@@ -165,9 +167,9 @@ def as_row(value: Any) -> Any:
     kind = KINDS[type(value)]
     if kind is BATCH:
         return new_tree(type(value), {name: as_row(inner) for name, inner in value.__dict__.items()})
-    if kind is OBJECT or value is None:
-        return object_array([value])
-    return value.reshape(1) if kind is SCALAR else value[None]
+    if kind in (ARRAY, TENSOR, RAGGED, DISTRIBUTION):
+        return value[None]
+    return value.reshape(1) if kind is SCALAR else object_array([value])
 
 
 def flags(value: Any, name: str, lead: Lead, *, single: bool = False) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
@@ -16,7 +15,7 @@ from typedbatch._typing import Index
 from typedbatch.buffers.guard import locked, locked_at, locked_for_writing
 from typedbatch.buffers.occupancy import Slots
 from typedbatch.buffers.options import BufferOptions, R
-from typedbatch.buffers.priorities import PrioritizedState
+from typedbatch.buffers.priorities import LEAST, MOST, PrioritizedState
 from typedbatch.buffers.replay import ReplayBuffer
 from typedbatch.buffers.segment_tree import SegmentTree
 from typedbatch.buffers.selection import as_slots
@@ -106,7 +105,8 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
             new_weight: Priorities, array or tensor, ``(N,)``; their absolute value is used, plus the float32 epsilon.
 
         Raises:
-            RowAssignmentError: There is not one priority for each slot, or one is NaN or infinite. Nothing was changed.
+            RowAssignmentError: There is not one priority for each slot, or one, or its power with ``alpha``, is NaN or
+                above 1e150. Nothing was changed.
             RowIndexError: A slot does not exist, or holds no row.
         """
         state = self._state
@@ -127,12 +127,13 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
         if not priorities.size or not np.size(slots):
             return
         highest, lowest = float(priorities.max()), float(priorities.min())  # NaN if any is NaN
-        if not _is_finite(highest, state.alpha):
+        if not _is_storable(highest, state.alpha):
             raise RowAssignmentError(
-                f"priorities, and their powers with alpha, must be finite, got {describe(given)} in which some are not",
+                f"priorities, and their powers with alpha, must be finite and below 1e150, got {describe(given)} in "
+                "which some are not",
                 "weight",
             )
-        update = partial(state.set, slots, priorities**state.alpha, highest, lowest)
+        update = partial(state.set, slots, np.maximum(priorities**state.alpha, LEAST), highest, lowest)
         state.transaction(state.make_priority_rollback(slots), update)
 
     @locked
@@ -156,9 +157,9 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
         super().reset(keep_statistics)
 
 
-def _is_finite(number: float, alpha: float) -> bool:
+def _is_storable(number: float, alpha: float) -> bool:
     try:
-        return math.isfinite(number**alpha)
+        return max(number, number**alpha) <= MOST  # false for NaN
     except OverflowError:
         return False
 

@@ -254,11 +254,13 @@ class ReplayBuffer(RowMethods, Generic[R, S]):
             if guard.reader is not None:
                 require_writer(guard, "add")
             if buffer_ids is None and not state.many:
+                if state.declared is None or state.declared.with_items is not None:
+                    batch = state.declaration().wrapped(batch)
                 fields, done, rew = incoming.normalize_rows(state, batch, ())
                 return state.add_one(state.plan(batch, fields, ()), rew, done)
             ids, rows = incoming.ring_ids(len(state.rings.capacity), buffer_ids)
             if rows == 1 and buffer_ids is not None:
-                batch = incoming.single_row(batch)
+                batch = incoming.single_row(state, batch)
             return state.add_rows(batch, ids, rows)
 
     @locked_for_writing
