@@ -590,6 +590,7 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, WithNulls, Display, OpenFields
         restore_meta(self, state)
 
 
+construct.refuse_on_instances(Batch, "from_rows", "stack", "cat")
 Tree.__plain__ = Batch
 DynamicBatch = Batch
 

@@ -104,7 +104,8 @@ def _wrapped(row: Tree, schema: Schema) -> Tree:
             fields[field.name] = object_array([value]).reshape(())
         elif field.nested and isinstance(value, Tree):
             fields[field.name] = _wrapped(value, field.nested[0])
-    return new_tree(type(row), fields)
+    wrapped: Tree = new_tree(type(row), fields)
+    return wrapped
 
 
 def library_class(hint: Any) -> Any:

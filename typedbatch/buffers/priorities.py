@@ -17,7 +17,6 @@ from typedbatch.buffers.settings import number_of
 from typedbatch.buffers.state import State
 from typedbatch.errors import SettingError, StorageError
 
-
 LEAST: Final = 2.0**-500
 """Lowest ``p**alpha``, which is stored for lower ones: it is above 0, so that every row can be sampled."""
 MOST: Final = 2.0**500

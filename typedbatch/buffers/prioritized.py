@@ -159,7 +159,7 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
 
 def _is_storable(number: float, alpha: float) -> bool:
     try:
-        return max(number, number**alpha) <= MOST  # false for NaN
+        return bool(max(number, number**alpha) <= MOST)  # false for NaN
     except OverflowError:
         return False
 

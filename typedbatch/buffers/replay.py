@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import TypeForm
 
+from typedbatch._ops.construct import refuse_on_instances
 from typedbatch._typing import Index, with_defaults
 from typedbatch._validation.convert import convert
 from typedbatch.batch import Batch
@@ -532,8 +533,8 @@ class ReplayBuffer(RowMethods, Generic[R, S]):
     def close(self) -> None:
         """Store the state of random numbers, and release the folder of this buffer, so that another can write to it.
 
-        This buffer cannot be used afterwards. Does nothing for a buffer in memory. A buffer is also closed when its process ends, or when it is garbage
-        collected.
+        This buffer cannot be used afterwards. Does nothing for a buffer in memory. A buffer is also closed, without
+        random numbers, when its process ends, or when it is garbage collected.
         """
         state = self._state
         with state.guard.lock:
@@ -551,3 +552,6 @@ class ReplayBuffer(RowMethods, Generic[R, S]):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._parts = []
+
+
+refuse_on_instances(ReplayBuffer, "from_data", "load_hdf5", "open")
