@@ -379,3 +379,16 @@ def test_a_field_of_a_buffer_is_changed_in_place_as_an_array_is():
     assert buffer[:].rew.tolist() == [3.0] * 4
     with pytest.raises(errors.FieldNameError, match="set_array_at_key"):
         buffer.rew = buffer.rew.copy()
+
+
+def test_a_view_of_columns_that_are_no_more_is_refused():
+    buffer = filled(ReplayBuffer(4))
+    buffer.columns.obs = Batch(x=np.zeros(4))
+    stale = buffer.obs
+    buffer.columns.obs = np.zeros((4, 3))
+    with pytest.raises(errors.StructureError, match="does not store a batch 'obs' any more; read it again"):
+        stale.x = np.ones(4)
+    with pytest.raises(errors.StructureError, match=r"remove them from a copy, buffer\[:\]"):
+        del buffer.columns.rew
+    rows = buffer[:]
+    assert rows.pop("rew").tolist() == [1.0] * 4

@@ -192,15 +192,13 @@ def give_meta(tree: Tree, data: object, meta: Any) -> None:
 
 
 def refuse_on_instances(cls: type, *names: str) -> None:
-    """Let static methods and class methods, which make a new object, raise a FieldNameError if called on an instance.
+    """Let methods of a class that make a new object raise a FieldNameError if they are called on an instance.
 
-    They would leave it unchanged without a word. The methods are wrapped after the class was created because type
-    checkers give methods under other decorators other types.
+    This is not a decorator, because type checkers treat only their own class methods and static methods as such.
     """
     for name in names:
         member = cls.__dict__[name]
-        wrapper = _ClassMethod if isinstance(member, classmethod) else _StaticMethod
-        setattr(cls, name, wrapper(member.__func__))
+        setattr(cls, name, _WRAPPERS[type(member)](member.__func__))
 
 
 class _ClassMethod(classmethod):  # type: ignore[type-arg]  # the arguments are those of any method
@@ -211,6 +209,9 @@ class _ClassMethod(classmethod):  # type: ignore[type-arg]  # the arguments are 
 class _StaticMethod(staticmethod):  # type: ignore[type-arg]  # the arguments are those of any method
     def __get__(self, instance: Any, owner: Any = None, /) -> Any:
         return partial(_refuse, self, instance) if instance is not None else self.__func__
+
+
+_WRAPPERS: dict[type, Any] = {classmethod: _ClassMethod, staticmethod: _StaticMethod}
 
 
 def _refuse(method: Any, instance: object, /, *_: Any, **__: Any) -> None:

@@ -40,12 +40,7 @@ class Column:
 
 
 class LiveFields(FieldsWithMeta):
-    """Fields of a batch that shows columns of a buffer. Setting a field replaces the column, or raises an error.
-
-    Args:
-        state: State of the buffer.
-        path: Path of the batch in the columns; empty for all columns.
-    """
+    """Fields of a batch that shows the columns at a path. Setting a field replaces the column, or raises an error."""
 
     __slots__ = ("path", "state")
 
@@ -82,10 +77,7 @@ def view(state: State, path: Path = ()) -> Batch:
 
 
 def shown(state: State, name: str) -> Any:
-    """Return the value of ``buffer.name``.
-
-    Values that are computed, as those with another goal in a hindsight buffer, are read-only, as they are not stored.
-    """
+    """Return the value of ``buffer.name``; read-only if it is not stored, as with another goal in hindsight."""
     value = state.shown(name)
     if value is state.columns.__dict__[name]:
         return _handed_out(state, (name,), value)
@@ -111,7 +103,9 @@ def _handed_out(state: State, path: Path, column: Any) -> Any:
 def _at(state: State, path: Path) -> dict[str, Any]:
     columns: Any = state.columns
     for name in path:
-        columns = columns.__dict__[name]
+        columns = columns.__dict__.get(name)
+        if not isinstance(columns, Tree):
+            raise StructureError(f"the buffer does not store a batch {'.'.join(path)!r} any more; read it again")
     fields: dict[str, Any] = columns.__dict__
     return fields
 
@@ -143,12 +137,7 @@ def set_columns(state: State, columns: Any) -> None:
 
 
 def replace_columns(state: State, path: Path, given: Mapping[str, Any]) -> None:
-    """Replace columns, all or none; see :attr:`ReplayBuffer.columns`. Those that are the same already are skipped.
-
-    Args:
-        state: State of the buffer.
-        path: Path of the batch that the columns are in; empty for the columns themselves.
-        given: New columns by name.
+    """Replace columns in the batch at a path, all or none; those that are the same already are skipped.
 
     Raises:
         StorageError: The buffer is on disk.

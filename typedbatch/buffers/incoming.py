@@ -134,13 +134,7 @@ def normalize_rows(state: State, batch: Any, lead: Lead) -> tuple[Fields, NDArra
 
 
 def warn_if_truncated(state: State, terminated: Any, truncated: Any) -> None:
-    """Warn, once for each buffer without ``obs_next``, if an episode is truncated, as its last ``obs_next`` is lost.
-
-    Args:
-        state: State of the buffer.
-        terminated: Flags of the rows.
-        truncated: Flags of the rows.
-    """
+    """Warn, once for each buffer without ``obs_next``, if a row is truncated, as its own ``obs_next`` is lost."""
     owner = state.owner()
     if owner.warned or state.save_obs_next or not truncated.any():
         return

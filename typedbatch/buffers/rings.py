@@ -89,7 +89,7 @@ class Rings:
         self.counts: NDArray[np.int64] = np.zeros((4, len(capacities)), np.int64)
         self.ep_return: NDArray[np.float64] = np.zeros(len(capacities))
         self.turns: Slots = np.zeros(len(capacities), np.intp)
-        """How often each ring has begun again at its first slot, since the buffer was made or opened."""
+        """Number of times that each ring has begun again at its first slot; a reset counts as two."""
         self._name_counts()
 
     def _name_counts(self) -> None:
@@ -303,7 +303,7 @@ class Rings:
     def reset(self, ids: Ids = slice(None), *, keep_statistics: bool = False) -> None:
         """Remove all rows. The current episodes start again at 0 steps, unless ``keep_statistics`` is set."""
         self.insertion[ids] = self.length[ids] = self.ep_start[ids] = 0
-        self.turns[ids] += 2  # as many rows as the ring has slots count as overwritten
+        self.turns[ids] += 2
         if not keep_statistics:
             self.ep_return[ids] = self.ep_len[ids] = 0
 
@@ -340,20 +340,15 @@ class Rings:
 
     def hand_out(self, slots: Slots) -> Slots:
         """Return new slots after recording that they mean the rows that are in them now."""
-        handed_out = self.handed_out
-        handed_out[id(slots)] = ref(slots), self.insertion.tobytes(), self.turns.tobytes()
-        if len(handed_out) > _MOST_HANDED_OUT:
-            del handed_out[next(iter(handed_out))]
+        self.handed_out[id(slots)] = ref(slots), self.insertion.tobytes(), self.turns.tobytes()
+        if len(self.handed_out) > _MOST_HANDED_OUT:
+            del self.handed_out[next(iter(self.handed_out))]
         return slots
 
     def overwritten(self, index: Any) -> NDArray[np.bool_] | None:
-        """Return a mask of the slots whose rows were overwritten or removed since the slots were sampled.
+        """Return a mask of the slots whose rows were overwritten or removed since ``hand_out`` returned them.
 
-        Args:
-            index: Index of slots. Only those of an array that ``hand_out`` has returned, or of a view of it, are known.
-
-        Returns:
-            The mask, or None if no row was overwritten, as far as is known.
+        The result is None if there are no such slots, or ``index`` is neither that array nor a view of it.
         """
         owner = None if type(index) is not np.ndarray else index if index.base is None else index.base
         known = self.handed_out.get(id(owner))

@@ -52,11 +52,7 @@ def as_slots(rings: Rings, index: Any) -> Any:
 
 
 def require_same_rows(rings: Rings, index: Any) -> None:
-    """Raise an error if rows of sampled slots were overwritten since.
-
-    Raises:
-        RowIndexError: Some slots hold other rows than when they were sampled, or none.
-    """
+    """Raise a RowIndexError if some slots hold other rows than when they were sampled, or none."""
     if (gone := rings.overwritten(index)) is not None:
         raise RowIndexError(
             f"{gone.sum()} of {gone.size} rows were overwritten since these slots were sampled; sample again, or hold "

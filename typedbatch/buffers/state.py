@@ -111,7 +111,7 @@ class State:
         self.mark: object = None
         """Mark of the collector that has added the last rows; see ``typedbatch.training.continuity``."""
         self.warned: bool = False
-        """Whether a warning has been given that values of truncated rows are wrong without ``obs_next``."""
+        """Whether ``warn_if_truncated`` has warned."""
         self.repeated: RepeatedWrite | None = None
         """Write of the last rows, if a collector may repeat it as long as the columns are the same."""
 
