@@ -479,14 +479,13 @@ def rows_without_end(rows: Batch) -> Batch:
 
 @pytest.mark.parametrize("way", TRUNCATED)
 @every_store
-def test_a_truncated_row_without_obs_next_causes_one_warning(name, way, tmp_path):
+def test_a_truncated_row_without_obs_next_causes_a_warning(name, way, tmp_path):
     plain = name.removesuffix(" on disk")
     buffer, ids = made(name, tmp_path, ignore_obs_next=True), ids_for(plain)
     buffer.add(rows_for(plain, [1, 2], terminated=True, truncated=np.array([True, True])), buffer_ids=ids)
     rows = rows_for(plain, [3, 4], truncated=np.array([False, True]))
     with pytest.warns(UserWarning, match="values at time limits are wrong; leave the option out to store obs_next"):
         TRUNCATED[way](buffer, rows, ids)
-    TRUNCATED[way](buffer, rows, ids)
     stored = made(name, tmp_path / "stored")  # the way out
     stored.add(rows_for(plain, [1, 2], terminated=True), buffer_ids=ids)
     stored.add(rows_for(plain, [1, 2], terminated=True), buffer_ids=ids)
@@ -503,3 +502,12 @@ def test_a_warning_that_is_an_error_leaves_the_buffer_as_it_was():
         with pytest.raises(UserWarning, match="with ignore_obs_next=True"):
             buffer.truncate_episodes()
     assert (len(buffer), buffer.done.any()) == (1, False)
+
+
+def test_a_killed_process_leaves_rows_that_move_without_a_warning(tmp_path):
+    buffer = CachedReplayBuffer(ReplayBuffer(4, ignore_obs_next=True), 1, 2, path=tmp_path)
+    buffer.add(transitions([1]), buffer_ids=[0])
+    with pytest.warns(UserWarning, match="with ignore_obs_next=True"):  # this does not move it, like a killed process
+        buffer.cached_buffers[0].truncate_episodes()
+    buffer.close()
+    assert len(CachedReplayBuffer.open(tmp_path).main_buffer) == 1

@@ -877,14 +877,24 @@ def test_random_numbers_continue_where_they_were_stored(name, end, tmp_path):
         assert draws(opened(buffer, tmp_path / "buffer", "r+")) == draws(straight)
 
 
-def test_a_damaged_state_of_random_numbers_is_refused_and_a_missing_one_starts_from_the_seed(tmp_path):
+def test_random_numbers_whose_state_is_damaged_or_missing_start_from_the_seed(tmp_path):
     buffer = filled("ReplayBuffer", tmp_path)
     first = draws(buffer)
     buffer.close()
-    for damage in ("{", "[1]", '{"bit_generator": "PCG64", "state": {"state": -1, "inc": 0}}'):
-        (tmp_path / "random.json").write_text(damage)
-        with pytest.raises(errors.StorageError, match="damaged"):
-            opened(buffer, tmp_path)
+    for damage in (
+        "",
+        "{}",
+        "null",
+        "{",
+        "[1]",
+        '{"bit_generator": "PCG64", "state": {"state": -1, "inc": 0}}',
+        "\xff",
+    ):
+        (tmp_path / "random.json").write_text(damage, "latin-1")
+        with pytest.warns(
+            UserWarning, match=r"random.json in .* is damaged .*; random numbers start again from the seed"
+        ):
+            assert draws(opened(buffer, tmp_path)) == first
     (tmp_path / "random.json").unlink()
     assert draws(opened(buffer, tmp_path)) == first
 

@@ -318,6 +318,4 @@ def test_a_repeated_write_warns_of_truncated_rows_without_obs_next() -> None:
     fields["truncated"][1] = True
     with pytest.warns(UserWarning, match="values at time limits are wrong"):
         assert repeated.add_again(buffer, fields)
-    assert repeated.add_again(buffer, fields)
-    assert len(buffer) == 7
-    assert buffer.truncated.sum() == 2
+    assert (len(buffer), buffer.truncated.sum()) == (6, 1)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -216,18 +217,21 @@ class Disk(Memory):
 
     def store_random(self, random: Any) -> None:
         if self.folder.is_locked:
-            self.folder.replace(RANDOM, json.dumps(random))
+            self.folder.replace(RANDOM, json.dumps(random), wait=True)
 
     def flush(self) -> None:
         self.folder.flush(self._maps.values())
 
-    def stored_random(self) -> Any:
-        """Return the state of random numbers that was stored last, or None."""
+    def restore_random(self, rng: np.random.Generator) -> None:
+        """Restore the state of random numbers that was stored last, or warn if the file is damaged."""
         try:
             with self.folder.opened(RANDOM) as file:
-                return json.loads(file.read())
+                rng.bit_generator.state = json.loads(file.read())
         except FileNotFoundError:
-            return None
+            pass
+        except (TypeError, ValueError, LookupError, OverflowError) as error:
+            text = f"{RANDOM} in {self.folder.path} is damaged ({error}); random numbers start again from the seed"
+            warnings.warn(text, UserWarning, stacklevel=2)
 
     def close(self) -> None:
         self.folder.close()

@@ -169,12 +169,14 @@ class Folder:
         number = os.open(self.path / name, os.O_RDWR | os.O_CREAT | os.O_EXCL | _OWN_FLAGS, 0o666)
         return open(number, "w+b", buffering=0)
 
-    def replace(self, name: str, text: str) -> None:
-        """Replace a file of text atomically."""
+    def replace(self, name: str, text: str, *, wait: bool = False) -> None:
+        """Replace a file of text atomically, after waiting until the text is on the disk if ``wait`` is set."""
         with self.create(UNFINISHED) as file:
             data = memoryview(text.encode())
             while data:
                 data = data[file.write(data) :]
+            if wait:
+                os.fsync(file.fileno())
         os.replace(self.path / UNFINISHED, self.path / name)
 
     def description(self) -> tuple[bytes, tuple[int, int, int]]:
@@ -242,12 +244,11 @@ class Folder:
             reserve(file.fileno(), os.fstat(file.fileno()).st_size, str(self.path / name))
 
     def flush(self, maps: Any) -> None:
-        """Wait until the mapped files, those of text, and the folder itself are on the disk."""
+        """Wait until the mapped files, ``buffer.json`` and the folder itself are on the disk."""
         for mapped in maps:
             mapped.flush()
-        for name in (DESCRIPTION, RANDOM):
-            with contextlib.suppress(FileNotFoundError), self.opened(name) as file:
-                os.fsync(file.fileno())
+        with self.opened(DESCRIPTION) as file:
+            os.fsync(file.fileno())
         number = os.open(self.path, os.O_RDONLY | _OWN_FLAGS)
         try:
             os.fsync(number)

@@ -129,23 +129,16 @@ def normalize_rows(state: State, batch: Any, lead: Lead) -> tuple[Fields, NDArra
             fields[name] = _last_frame(fields[name], name, lead)
     if not state.save_obs_next:
         fields.pop("obs_next", None)
-        warn_if_truncated(state, terminated, truncated)
+        warn_if_truncated(terminated, truncated)
     return fields, done, rew if type(rew) is ndarray else leaf_to_numpy(rew)
 
 
-def warn_if_truncated(state: State, terminated: Any, truncated: Any) -> None:
-    """Warn, once for each buffer without ``obs_next``, if a row is truncated, as its own ``obs_next`` is lost."""
-    owner = state.owner()
-    if owner.warned or state.save_obs_next or not truncated.any():
-        return
+def warn_if_truncated(terminated: Any, truncated: Any) -> None:
+    """Warn if a row is truncated, for buffers without ``obs_next``."""
     if (leaf_to_numpy(truncated) > leaf_to_numpy(terminated)).any():
-        warnings.warn(
-            "with ignore_obs_next=True, obs_next of a truncated row is not stored, and obs of the same row is read "
-            "instead, so values at time limits are wrong; leave the option out to store obs_next",
-            UserWarning,
-            stacklevel=4,
-        )
-        owner.warned = True
+        text = "with ignore_obs_next=True, obs_next of a truncated row is not stored, and obs of the same row is read "
+        text += "instead, so values at time limits are wrong; leave the option out to store obs_next"
+        warnings.warn(text, UserWarning, stacklevel=4)
 
 
 def single_row(state: State, batch: Any) -> Any:

@@ -120,10 +120,8 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
             wanted = list(np.shape(slots))
             raise RowAssignmentError(f"priorities of shape {wanted} are expected, got {describe(priorities)}", "weight")
         if gone is not None:
-            slots, priorities = (
-                as_slots(state.rings, slots[~gone]),
-                priorities[~gone] if priorities.ndim else priorities,
-            )
+            slots = as_slots(state.rings, slots[~gone])
+            priorities = priorities[~gone] if priorities.ndim else priorities
         if not priorities.size or not np.size(slots):
             return
         highest, lowest = float(priorities.max()), float(priorities.min())  # NaN if any is NaN
@@ -151,10 +149,6 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
     def buffers(self) -> list[ReplayBuffer[R, Any]]:
         """Each ring as a buffer, as in :attr:`ReplayBuffer.buffers`, without priorities and weights."""
         return super().buffers
-
-    def reset(self, keep_statistics: bool = False) -> None:
-        """Remove all rows, as :meth:`ReplayBuffer.reset` does, and their priorities."""
-        super().reset(keep_statistics)
 
 
 def _is_storable(number: float, alpha: float) -> bool:

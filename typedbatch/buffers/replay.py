@@ -539,7 +539,7 @@ class ReplayBuffer(RowMethods, Generic[R, S]):
         state = self._state
         with state.guard.lock:
             if state.storage.durable:
-                with suppress(OSError):  # the folder may be gone
+                with suppress(OSError, StorageError):  # the folder may be gone
                     state.storage.store_random(state.rng.bit_generator.state)
                 state.guard.refuse("this buffer was closed; open() its folder to use it again")
                 state.storage.close()

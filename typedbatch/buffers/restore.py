@@ -93,8 +93,8 @@ def restored(
         if len(state.rings) and not state.columns.__dict__:
             raise StorageError("a column for each field is expected, got rows without columns")
         state.share_columns()
-        if isinstance(storage, Disk) and (random := storage.stored_random()):
-            state.rng.bit_generator.state = random
+        if isinstance(storage, Disk):
+            storage.restore_random(state.rng)
         if isinstance(storage, Disk) and not storage.folder.write:
             state.guard.reader = Reader(state, storage)
         else:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -230,7 +229,10 @@ def compute_episodic_return(
     elif len(indices) != len(rew):
         raise StructureError(f"one index for each of {len(rew)} rows is expected, got {len(indices)}")
     else:
-        ends |= np.isin(indices, call_locked(state_of(buffer), partial(_unfinished, buffer, indices), indices))
+        state = state_of(buffer)
+        with state.guard.lock:
+            call_locked(state, lambda: as_slots(state.rings, indices), indices)  # raises if rows were overwritten
+            ends |= np.isin(indices, call_locked(state, buffer.unfinished_index, indices))
     if v_s_ is None and not np.isclose(gae_lambda, 1.0):
         raise SettingError(
             f"without v_s_=, the value of obs_next, gae_lambda must be 1, got {gae_lambda!r}; pass v_s_="
@@ -242,11 +244,6 @@ def compute_episodic_return(
     advantages = sums_ahead(errors, np.where(ends, 0.0, gamma * gae_lambda))
     returns = advantages + now
     return _like(returns, given.rew, keep=True), _like(advantages, given.rew, keep=True)
-
-
-def _unfinished(buffer: Buffer, indices: Any) -> Slots:
-    as_slots(state_of(buffer).rings, indices)  # raises if rows were overwritten
-    return buffer.unfinished_index()
 
 
 def sums_ahead(values: Floats, factors: Floats) -> Floats:

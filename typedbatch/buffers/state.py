@@ -110,8 +110,6 @@ class State:
         """Cached result of :meth:`declaration`."""
         self.mark: object = None
         """Mark of the collector that has added the last rows; see ``typedbatch.training.continuity``."""
-        self.warned: bool = False
-        """Whether ``warn_if_truncated`` has warned."""
         self.repeated: RepeatedWrite | None = None
         """Write of the last rows, if a collector may repeat it as long as the columns are the same."""
 
@@ -425,7 +423,8 @@ class State:
         last = self.rings.last[ids[self.rings.length[ids] > 0]]
         last = last[~self.done[last]] if len(last) else last
         if len(last) or self.rings.ep_len[ids].any():  # reset() may keep the statistics of an episode without rows
-            incoming.warn_if_truncated(self, self.done[last], ~self.done[last])
+            if len(last) and not self.save_obs_next:
+                incoming.warn_if_truncated(np.False_, np.True_)
             cut = partial(self._cut, ids, last)
             self.transaction(cut, cut)
 

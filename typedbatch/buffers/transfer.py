@@ -147,7 +147,8 @@ def _plan_rows(state: State, other: State, slots: Slots) -> Plan:
     fields = stored_rows(other, slots).__dict__
     if not state.save_obs_next:
         fields.pop("obs_next", None)
-        warn_if_truncated(state, fields["terminated"], fields["truncated"])
+        if other is not state:
+            warn_if_truncated(fields["terminated"], fields["truncated"])
     elif "obs_next" not in fields:
         fields["obs_next"] = take_slots(other.columns.__dict__["obs"], other.rings.next(slots, other.done))
     ring = np.broadcast_to(other.rings.ring_of(slots), slots.shape)
