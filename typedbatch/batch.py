@@ -335,7 +335,8 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, WithNulls, Display, OpenFields
             StructureError: A field on the same memory would change in other rows.
         """
         if index is None:
-            conversion.map_leaves_in_place(self, nulls.empty_in_place)
+            conversion.map_leaves_in_place(self, nulls.emptied_or_writable)  # first, as it may be refused
+            conversion.map_leaves(self, nulls.empty_in_place)
         else:
             assignment.clear_rows(self, index)
         return self
@@ -590,6 +591,7 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, WithNulls, Display, OpenFields
         restore_meta(self, state)
 
 
+construct.refuse_on_instances(Batch, "from_rows", "stack", "cat")
 Tree.__plain__ = Batch
 DynamicBatch = Batch
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from typedbatch import sequences
 from typedbatch._ops.combine import cat_trees, keeps_whole_numbers
-from typedbatch._ops.construct import to_leaf
+from typedbatch._ops.construct import refuse_on_instances, to_leaf
 from typedbatch._ops.conversion import torch_side
 from typedbatch._ops.copying import deep
 from typedbatch._ops.equality import same_leaf
@@ -308,6 +308,9 @@ class Ragged(Sequences, Generic[R_co]):
         found = (leaf for _, leaf in leaves(values.__dict__) if KINDS[type(leaf)] in (ARRAY, TENSOR))
         first: Any = next(found, None)
         return torch_side().torch.from_numpy(array).to(first.device) if KINDS[type(first)] is TENSOR else array
+
+
+refuse_on_instances(Ragged, "from_lists", "from_padded", "unpack")
 
 
 def _checked(cls: type[Ragged[Any]], values: Any, sizes: NDArray[np.intp]) -> Ragged[Any]:

@@ -125,6 +125,9 @@ class BatchRecord(ClosedBatch):
         declare(cls)
 
 
+construct.refuse_on_instances(BatchRecord, "from_rows")
+
+
 def bases_first(cls: type) -> Iterator[type]:
     """Yield a class after its bases, from left to right: the order in which fields are listed."""
     for base in cls.__bases__:

@@ -101,6 +101,7 @@ def test_so_many_episodes_get_another_goal_for_each_that_keeps_its_own():
     assert buffer.future_p == 0.75
 
 
+@pytest.mark.filterwarnings("ignore:with ignore_obs_next=True")
 @pytest.mark.parametrize("rings", [1, 2])
 @pytest.mark.parametrize("ignore_obs_next", [False, True])
 def test_returns_over_n_steps_see_the_new_rewards(rings, ignore_obs_next):

@@ -53,6 +53,7 @@ def cuts(buffer):
     return sum(int(ring.truncated[: len(ring)].sum()) for ring in buffer.buffers)
 
 
+@pytest.mark.filterwarnings("ignore:with ignore_obs_next=True")
 @pytest.mark.parametrize("between", BETWEEN)
 @pytest.mark.parametrize("name", BUFFERS)
 def test_an_abandoned_episode_ends_where_it_was_left(name, between, tmp_path):

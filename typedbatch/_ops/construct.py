@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
@@ -43,7 +44,7 @@ from typedbatch._tree.kinds import (
     object_array,
 )
 from typedbatch._tree.meta import as_meta, meta_of, set_meta
-from typedbatch.errors import LeafError, StructureError, TypedBatchError
+from typedbatch.errors import FieldNameError, LeafError, StructureError, TypedBatchError
 
 if TYPE_CHECKING:
     from typedbatch.schema.column import Column
@@ -188,6 +189,36 @@ def give_meta(tree: Tree, data: object, meta: Any) -> None:
         found = joined_meta([row.__dict__ if isinstance(row, Tree) else row for row in rows], None)
     if found:
         set_meta(tree, found)
+
+
+def refuse_on_instances(cls: type, *names: str) -> None:
+    """Let methods of a class that make a new object raise a FieldNameError if they are called on an instance.
+
+    This is not a decorator, because type checkers treat only their own class methods and static methods as such.
+    """
+    for name in names:
+        member = cls.__dict__[name]
+        setattr(cls, name, _WRAPPERS[type(member)](member.__func__))
+
+
+class _ClassMethod(classmethod):  # type: ignore[type-arg]  # the arguments are those of any method
+    def __get__(self, instance: Any, owner: Any = None, /) -> Any:
+        return partial(_refuse, self, instance) if instance is not None else super().__get__(None, owner)
+
+
+class _StaticMethod(staticmethod):  # type: ignore[type-arg]  # the arguments are those of any method
+    def __get__(self, instance: Any, owner: Any = None, /) -> Any:
+        return partial(_refuse, self, instance) if instance is not None else self.__func__
+
+
+_WRAPPERS: dict[type, Any] = {classmethod: _ClassMethod, staticmethod: _StaticMethod}
+
+
+def _refuse(method: Any, instance: object, /, *_: Any, **__: Any) -> None:
+    name, owner = method.__name__, type(instance).__name__
+    raise FieldNameError(
+        f"{name}() makes a new {owner}, and would leave this one as it is; call it on the class: {owner}.{name}(...)"
+    )
 
 
 def pairs_to_fields(data: object) -> Mapping[str, Any]:

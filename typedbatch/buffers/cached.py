@@ -93,7 +93,7 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
         state = self._state
         caches, rows = incoming.ring_ids(self.cached_buffer_num, buffer_ids)
         if rows == 1 and buffer_ids is not None:
-            batch = incoming.single_row(batch)
+            batch = incoming.single_row(state, batch)
         ids = np.arange(self.cached_buffer_num)[caches] + 1
         if len(set(ids.tolist())) < rows:
             raise StructureError(
@@ -167,6 +167,10 @@ class CachedState(State):
     def __init__(self, cls: type, capacities: list[int], options: BufferOptions, main_hint: Any) -> None:
         super().__init__(cls, capacities, options, many=True)
         self.main_hint: Any = main_hint
+
+    @property
+    def inputs(self) -> int:
+        return len(self.rings.capacity) - 1
 
     def declared_elsewhere(self) -> DeclaredTypes:
         """Return the declaration of the main buffer, for a cached buffer without type arguments of its own."""

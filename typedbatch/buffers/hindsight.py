@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch._ops.casting import fitted
+from typedbatch._ops.construct import refuse_on_instances
 from typedbatch._ops.conversion import leaf_to_numpy, to_numpy
 from typedbatch._ops.copying import deep_leaf
 from typedbatch._tree.kinds import describe
@@ -245,6 +246,9 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
         return restore.open_folder(
             cls, path, mode, compute_reward_fn=reward, compute_terminated_fn=compute_terminated_fn
         )
+
+
+refuse_on_instances(HERReplayBuffer, "load_hdf5", "open")
 
 
 class HERVectorReplayBuffer(HERReplayBuffer[R, S]):

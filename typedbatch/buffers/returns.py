@@ -68,7 +68,7 @@ def compute_nstep_return(
             ``(N, 1)``, which is not flattened, for rewards of ``(N,)``.
         SizeError: ``n_step`` is below 1.
         SettingError: ``gamma`` is not in [0, 1].
-        RowIndexError: A slot does not exist, or holds no row.
+        RowIndexError: A slot does not exist, or holds no row, or another one than when it was sampled.
     """
     n_step, gamma = require_at_least(1, n_step, "n_step"), number_of(gamma, "gamma", 0, 1)
     ahead = look_ahead(batch, buffer, indices, n_step, len(batch))
@@ -220,6 +220,7 @@ def compute_episodic_return(
         StructureError: Values and rewards differ in shape, as ``(N, 1)`` and ``(N,)`` do; or ``indices`` and rewards in
             length; or only one of ``buffer`` and ``indices`` is
             passed.
+        RowIndexError: A slot does not exist, or holds no row, or another one than when it was sampled.
         SettingError: ``gamma`` or ``gae_lambda`` is not in [0, 1]; or ``v_s_`` is missing, although ``gae_lambda`` is
             not 1 (an ``AssertionError`` in Tianshou).
     """
@@ -235,7 +236,10 @@ def compute_episodic_return(
     elif len(indices) != len(rew):
         raise StructureError(f"one index for each of {len(rew)} rows is expected, got {len(indices)}")
     else:
-        ends |= np.isin(indices, call_locked(state_of(buffer), buffer.unfinished_index, indices))
+        state = state_of(buffer)
+        with state.guard.lock:
+            call_locked(state, lambda: as_slots(state.rings, indices), indices)  # raises if rows were overwritten
+            ends |= np.isin(indices, call_locked(state, buffer.unfinished_index, indices))
     if v_s_ is None and not np.isclose(gae_lambda, 1.0):
         raise SettingError(
             f"without v_s_=, the value of obs_next, gae_lambda must be 1, got {gae_lambda!r}; pass v_s_="

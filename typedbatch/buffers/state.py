@@ -27,13 +27,7 @@ from typedbatch.buffers.options import FIELDS, FILLED_IN, BufferOptions
 from typedbatch.buffers.rings import Added, Rings, Run
 from typedbatch.buffers.settings import frame_count, generator
 from typedbatch.buffers.storage import Memory
-from typedbatch.errors import (
-    EmptyBufferError,
-    LeafError,
-    MissingFieldError,
-    SizeError,
-    StructureError,
-)
+from typedbatch.errors import EmptyBufferError, LeafError, MissingFieldError, SizeError, StructureError
 
 if TYPE_CHECKING:
     from typedbatch.buffers.repeated import RepeatedWrite
@@ -240,7 +234,7 @@ class State:
             part.columns = slice_of(self.columns, start, stop)
             part.rings = self.rings.part(ring)
             part.parent = (self, start)
-            part.guard = self.guard
+            part.guard, part.rng = self.guard, self.rng
             part.share_columns()
 
     # ---- reading --------------------------------------------------------------------------------------------------
@@ -416,16 +410,22 @@ class State:
         back = order.argsort()
         return Added(*(column[back] for column in added))
 
+    @property
+    def inputs(self) -> int:
+        """Number of rings that rows are added to."""
+        return len(self.rings.capacity)
+
     def cut_episodes(self, ids: Slots) -> None:
         """Mark the current episodes of rings as truncated at their last rows, because other episodes will follow.
 
         If this is interrupted, the rollback finishes it. If the process is killed, the next call finishes it.
         """
-        ids = ids[self.rings.length[ids] > 0]
-        if len(ids):
-            ids = ids[~self.done[self.rings.last[ids]]]
-        if len(ids):
-            cut = partial(self._cut, ids, self.rings.last[ids])
+        last = self.rings.last[ids[self.rings.length[ids] > 0]]
+        last = last[~self.done[last]] if len(last) else last
+        if len(last) or self.rings.ep_len[ids].any():  # reset() may keep the statistics of an episode without rows
+            if len(last) and not self.save_obs_next:
+                incoming.warn_if_truncated(np.False_, np.True_)
+            cut = partial(self._cut, ids, last)
             self.transaction(cut, cut)
 
     def _cut(self, ids: Slots, last: Slots) -> None:
