@@ -9,7 +9,7 @@ import numpy as np
 
 from typedbatch._ops.casting import fitted
 from typedbatch._ops.conversion import torch_side
-from typedbatch._tree.kinds import ARRAY, KINDS, TENSOR
+from typedbatch._tree.kinds import ARRAY, KINDS, TENSOR, is_objects
 from typedbatch.errors import RowAssignmentError
 from typedbatch.schema.dims import Sort
 from typedbatch.schema.dtypes import names_of
@@ -25,7 +25,7 @@ def as_declared(leaf: Any, field: Field) -> Any:
     One without elements gets the declared dimensions that lists cannot show.
     """
     options = [option for option in field.options if option.kind in (ARRAY, TENSOR)]
-    if KINDS[type(leaf)] not in (ARRAY, TENSOR):
+    if KINDS[type(leaf)] not in (ARRAY, TENSOR) or is_objects(leaf):
         return leaf
     for option in options:
         if option.kind is KINDS[type(leaf)] and (option.dtypes is None or option.dtypes[leaf.dtype]):
@@ -33,7 +33,8 @@ def as_declared(leaf: Any, field: Field) -> Any:
     for option in options:
         for target in _targets(option, leaf):
             try:
-                return _with_dims(fitted(target, leaf), option)
+                made = fitted(target, leaf)  # numpy's own casts, to wider dtypes, are left to the caller
+                return _with_dims(made.astype(target.dtype) if option.kind is ARRAY else made, option)
             except RowAssignmentError:  # Another dtype may hold the values.
                 continue
     return leaf
@@ -46,11 +47,13 @@ def _targets(option: Option, leaf: Any) -> Iterator[Any]:
         if option.kind is TENSOR:
             dtype: Any = getattr(torch_side().torch, name, None)
         else:
-            dtype = np.dtype(name) if hasattr(np, name) else None
+            dtype = np.dtype(name) if name in np.sctypeDict else None
         if dtype is not None and (option.dtypes is None or option.dtypes[dtype]):
             yield torch_side().torch.zeros(0, dtype=dtype) if option.kind is TENSOR else np.zeros(0, dtype)
 
 
 def _with_dims(leaf: Any, option: Option) -> Any:
-    missing = () if option.shape.variadic is not None or 0 not in leaf.shape else option.shape.dims[leaf.ndim :]
-    return leaf.reshape(*leaf.shape, *(dim.size if dim.sort is Sort.FIXED else 0 for dim in missing))
+    if option.shape.variadic is not None or 0 not in leaf.shape:
+        return leaf
+    missing = [dim.size if dim.sort is Sort.FIXED else 0 for dim in option.shape.dims[leaf.ndim :]]
+    return leaf.reshape([*leaf.shape, *missing])
