@@ -44,7 +44,7 @@ class BatchRule(NamedTuple):
     Attributes:
         name: Name of the method.
         words: Statement that must be true of the batch.
-        holds: Function of the batch that returns a bool, or a bool for each row.
+        holds: Function of the batch that returns a bool, a bool for each row, or text for what there is instead.
     """
 
     name: str
@@ -71,8 +71,8 @@ def rule(holds: Any, words: Any = None, /) -> Any:
             reached = rule(lambda batch: ~batch.terminated | (batch.rew > 0), "what ends an episode has a reward")
 
     The function is called with a batch whose structure is right. It returns a bool, or an array or tensor of bools, one
-    per row. In a protocol, put it under ``if not TYPE_CHECKING``: type checkers would require the method of every class
-    that is to match the protocol.
+    per row; text, in place of False, tells the report what there is, as ``"0.5 nats"``. In a protocol, put it under
+    ``if not TYPE_CHECKING``: type checkers would require the method of every class that is to match the protocol.
 
     Args:
         holds: Function of the batch; omitted if a method is marked.

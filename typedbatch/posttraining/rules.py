@@ -104,7 +104,7 @@ def logp_close(one: str, other: str, /, *, mask: str = "loss_mask", tolerance: f
     def holds(ours: Any, theirs: Any, counting: Any) -> Any:
         counts = flat(counting) != 0
         apart = np.abs(flat(ours) - flat(theirs))[counts]
-        return bool(not apart.size or apart.mean() <= tolerance)
+        return not apart.size or apart.mean() <= tolerance or f"{apart.mean():.2g} nats"
 
     words = f"{one} and {other} differ by at most {tolerance:g} nats in the mean"
     return of_fields(words, holds, one, other, mask, adjusted=same_numbers)

@@ -66,8 +66,8 @@ class Ratio(Check, operations=DIFFERENCES):
         name = tag.column.name if tag.column is not None else "the old one"
         self.trace.found(
             "TB501 wrong-ratio",
-            f"after {self.trace.steps} steps |logp - {name}| is 0 again: {name} was computed by the weights that are "
-            "trained; compute it once, before the first step, or copy the weights",
+            f"after {self.trace.steps} steps {_difference(name)} is 0 again: {name} was computed by the weights that "
+            "are trained; compute it once, before the first step, or copy the weights",
         )
 
     def _compare(self, new: Tensor, old: Tensor, tag: Tag) -> None:
@@ -90,7 +90,7 @@ class Ratio(Check, operations=DIFFERENCES):
         is_certain = not (self.trace.uses_dropout or self.trace.follows or is_of_sampler) and new.requires_grad
         assert tag.column is not None
         name = tag.column.name
-        text = f"before the first step |logp - {name}| is {mean:.2g} in the mean ({most:.2g} at most), expected 0"
+        text = f"before the first step {_difference(name)} is {mean:.2g} in the mean ({most:.2g} at most), expected 0"
         if len(tag.fields) > 1:
             text += f"; {name} has the values of {', '.join(sorted({f.name for f in tag.fields} - {name}))}"
         if self.trace.uses_dropout:
@@ -106,3 +106,7 @@ class Ratio(Check, operations=DIFFERENCES):
         if apart.ndim > 1 and mask.shape == (apart.shape[0], apart.shape[1] + 1):
             mask = mask[:, 1:]
         return mask.bool() if mask.shape == apart.shape else None
+
+
+def _difference(name: str) -> str:
+    return f"|new logp - {name}|" if name == "logp" else f"|logp - {name}|"
