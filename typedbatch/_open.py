@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 if TYPE_CHECKING:
-    from typedbatch._typing import TYPEDBATCH_PLUGIN, Unvalidated, Validated
+    from typedbatch._typing import TYPEDBATCH_PLUGIN, ForNumpy, Unvalidated, Validated
     from typedbatch.protocols import BatchProtocol
 
     class OpenFields(BatchProtocol):
@@ -42,6 +42,9 @@ if TYPE_CHECKING:
             __reversed__: ClassVar[None]
             __round__: ClassVar[None]
             __trunc__: ClassVar[None]
+        else:
+
+            def __array__(self) -> ForNumpy: ...
 
 else:
     OpenFields = object

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     pyright would take a list that is set for a list that is read, unless this is another type than that of a read.
     """
 
+    ForNumpy: TypeAlias = NDArray[np.object_] | Any
+    """Result of ``__array__``, by which numpy's types take ``np.mean(batch)``; what comes back is often ``Any``."""
+
     class Validated:
         """Marker of batches with declared fields."""
 

@@ -95,15 +95,14 @@ class Reusing(Count):
         box = self.observation_space
         self.arrays = [np.zeros(1, np.float32) for _ in range(2)]
         first, second = self.arrays
+        pair = gym.spaces.Tuple((box, box))
+        nested = gym.spaces.Dict({"a": gym.spaces.Dict({"b": pair})})
         self.value, self.observation_space = {
             "array": (first, box),
             "dict": ({"a": first, "b": second}, gym.spaces.Dict({"a": box, "b": box})),
-            "tuple": ((first, second), gym.spaces.Tuple((box, box))),
-            "nested": (
-                {"a": {"b": (first, second)}},
-                gym.spaces.Dict({"a": gym.spaces.Dict({"b": gym.spaces.Tuple((box, box))})}),
-            ),
-        }[kind]  # fmt: skip
+            "tuple": ((first, second), pair),
+            "nested": ({"a": {"b": (first, second)}}, nested),
+        }[kind]
         self.info: dict[str, Any] = {"time": np.zeros(2)}
         self.log: list[tuple[float, float]] = []
         """Observation before and after each step, as numbers."""

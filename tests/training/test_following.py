@@ -234,21 +234,9 @@ def test_collectors_in_threads_join_no_episodes(name, steps, tmp_path):
     buffer = BUFFERS[name](tmp_path)
     collectors = [Collector(sync(Count(30), Count(7)), zeros) for _ in range(2)]
     with ThreadPoolExecutor() as threads:
-        for _ in range(20):
+        for _ in range(12):  # no ring is full
             for done in [threads.submit(collector.collect, buffer, steps) for collector in collectors]:
                 done.result()
-    assert unmarked(buffer) == []
-
-
-@pytest.mark.parametrize("n_step", [1, 4])
-def test_a_collector_beside_rows_added_by_hand(n_step):
-    buffer = ReplayBuffer(400)
-    collector = Collector(sync(Count(30)), zeros)
-    row = Batch(obs=np.full(1, 7.0), act=0, rew=0.0, terminated=True, truncated=False, obs_next=np.zeros(1))
-    with ThreadPoolExecutor() as threads:
-        for _ in range(40):
-            jobs = [threads.submit(buffer.add, row), threads.submit(collector.collect, buffer, n_step)]
-            [job.result() for job in jobs]
     assert unmarked(buffer) == []
 
 

@@ -186,7 +186,7 @@ def give_meta(tree: Tree, data: object, meta: Any) -> None:
         found = dict(meta_of(data))
     else:
         rows: Any = data if kind_of(data) in (SEQUENCE, ARRAY) else ()
-        found = joined_meta([row.__dict__ if isinstance(row, Tree) else row for row in rows], "error")
+        found = joined_meta([row.__dict__ if isinstance(row, Tree) else row for row in rows], None)
     if found:
         set_meta(tree, found)
 

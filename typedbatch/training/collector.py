@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import replace
@@ -226,12 +225,6 @@ class Collector(Generic[R_co]):
     def envs(self) -> VectorEnv[Any, Any, Any]:
         """The vector of environments."""
         return self._vector.envs
-
-    @property
-    def stats(self) -> CollectStats:
-        """The old name of :attr:`last_stats`."""
-        warn_of_stats()
-        return self.last_stats
 
     # ---- collecting -----------------------------------------------------------------------------------------------
 
@@ -526,15 +519,6 @@ class Collector(Generic[R_co]):
     def _record_stats(self, steps: int, begun: float) -> None:
         self.steps += steps
         self.last_stats = CollectStats(steps, *self._episodes.taken(), time.perf_counter() - begun)
-
-
-def warn_of_stats() -> None:
-    """Warn that ``stats`` of a collector has been renamed."""
-    warnings.warn(
-        "collector.stats has been renamed to last_stats, since it is about the last call; an epoch has epoch.collected",
-        DeprecationWarning,
-        stacklevel=3,
-    )
 
 
 def require_seed(seed: Any) -> int:

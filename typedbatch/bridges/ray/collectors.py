@@ -24,7 +24,7 @@ from typedbatch.errors import EnvironmentFailedError, SettingError
 from typedbatch.protocols import ActBatchProtocol, BatchProtocol
 from typedbatch.records import RolloutBatch
 from typedbatch.training.add_rollout import add_rollout, require_rings
-from typedbatch.training.collector import Collector, require_seed, warn_of_stats
+from typedbatch.training.collector import Collector, require_seed
 from typedbatch.training.continuity import ContinuityToken
 from typedbatch.training.counts import episode_quotas, require_one_of
 from typedbatch.training.env_vector import Envs
@@ -209,12 +209,6 @@ class RayCollectors(Generic[R_co]):
             raise
         for index, worker in new.items():
             self._workers[index] = worker
-
-    @property
-    def stats(self) -> CollectStats:
-        """Old name of ``last_stats``."""
-        warn_of_stats()
-        return self.last_stats
 
     @property
     def num_envs(self) -> int:

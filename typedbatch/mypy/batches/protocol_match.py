@@ -10,11 +10,14 @@ from mypy.typeops import get_type_vars
 from mypy.types import AnyType, Instance, NoneType, ProperType, Type, TypeOfAny, TypeVarType, UnionType, get_proper_type
 
 from typedbatch.mypy import messages
-from typedbatch.mypy.batches.content import Content, Presence, Ref
+from typedbatch.mypy.arrays.declared import is_array
+from typedbatch.mypy.arrays.values import Array
+from typedbatch.mypy.batches.content import Content, Field, Presence, Ref
 from typedbatch.mypy.internals import Api, fits, member_of
 from typedbatch.mypy.types.declare import RECORD
 from typedbatch.mypy.types.extend import PROTOCOL, declared_fields
-from typedbatch.mypy.types.fields import Fields, Rest, alternatives, content, one_type
+from typedbatch.mypy.types.fields import Fields, Rest, alternatives, content, is_placeholder, known_fields, one_type
+from typedbatch.mypy.types.stored import tensor
 
 if TYPE_CHECKING:
     from typedbatch.mypy.engine.reading import Reading
@@ -58,7 +61,7 @@ def lacking(reading: Reading, batch: Expression, value: Any, asked: Instance) ->
     maybe = may_lack(reading, contents, value, asked, "")
     if maybe is not None:
         return messages.may_lack(asked.type.name, *maybe), messages.MAYBE
-    text = wrong_type(reading, batch, asked, names)
+    text = wrong_type(reading, batch, asked, names, contents)
     return (text, messages.ARGUMENT) if text else None
 
 
@@ -86,7 +89,7 @@ def _lacks(reading: Reading, made: Content, name: str) -> bool:
     if name in made.fields or made.rest is Rest.OPEN:
         return False
     if made.rest is Rest.DECLARED:
-        return True
+        return not made.widened
     names = reading.names_of_file()
     return names is not None and name not in names.made
 
@@ -121,7 +124,31 @@ def may_lack(
 _DEPTH = 4
 
 
-def wrong_type(reading: Reading, batch: Expression, asked: Instance, names: list[str]) -> str:
+def _is_in_sight(reading: Reading, contents: list[Content], name: str, type_: Type) -> bool:
+    """Return whether a field is certain to be of the type that mypy has; others may have replaced it."""
+    is_filled = any(map(is_placeholder, alternatives(type_)))
+    for made in contents:
+        held = made.fields.get(name, Field())
+        is_seen = not made.escaped or (held.line > 0 and not is_filled)
+        if made.widened or not is_seen or not all(_agrees(reading, held.value, one) for one in alternatives(type_)):
+            return False
+    return True
+
+
+def _agrees(reading: Reading, value: Any, type_: Type) -> bool:
+    """Return whether a value that the engine has followed is of a type that mypy has."""
+    whole, fields = reading.known.objects.whole(value), known_fields(type_)
+    if isinstance(value, Array):
+        return is_array(type_) and value.torch == fits(type_, tensor(reading.api))
+    if fields is None or not isinstance(whole, Content):
+        return value is not None and not isinstance(whole, Content)
+    is_as_full = whole.fields.keys() == fields.known.keys() and (
+        whole.rest is Rest.NONE or fields.rest is not Rest.NONE
+    )
+    return is_as_full and all(_is_in_sight(reading, [whole], name, inner) for name, inner in fields.known.items())
+
+
+def wrong_type(reading: Reading, batch: Expression, asked: Instance, names: list[str], contents: list[Content]) -> str:
     """Return a message about a field whose type is not the declared one; empty if all are."""
     type_ = reading.type_of(batch)
     fields = content(one_type(reading.api, type_)) if type_ is not None else None
@@ -131,8 +158,9 @@ def wrong_type(reading: Reading, batch: Expression, asked: Instance, names: list
         expected = member_of(asked, name)
         if expected is None or name not in fields:
             continue
-        if not all(fits(one, expected) for one in alternatives(fields.known[name])):
-            return messages.wrong(reading.api, f'"{name}" of {asked.type.name}', expected, fields.known[name])
+        type_ = fields.known[name]
+        if not all(fits(one, expected) for one in alternatives(type_)) and _is_in_sight(reading, contents, name, type_):
+            return messages.wrong(reading.api, f'"{name}" of {asked.type.name}', expected, type_)
     return ""
 
 

@@ -30,6 +30,7 @@ from typedbatch.mypy.engine.names import (
     captured,
     changed_inside,
     compared_sizes,
+    filled_inside,
     functions_of,
     handed_on,
 )
@@ -410,6 +411,7 @@ class Flow:
         if node.finally_body is not None:
             ended, self._ended = self._ended, False
             self.block(node.finally_body)
+            self._known.objects.seen_here()  # The exception goes on from here, to a handler further out.
             self._ended = self._ended or ended
 
     def _match(self, node: nodes.MatchStmt) -> None:
@@ -535,7 +537,7 @@ def of_module(api: Any, report: Report, tree: MypyFile) -> None:
     elsewhere = (FuncDef, Decorator, ClassDef, OverloadedFuncDef)
     known = Known(None, None, cache(lambda: handed_on(tree, is_followed)))
     known.ranks = report.ranks
-    known.unsteady = changed_inside(tree)
+    known.unsteady = changed_inside(tree) | filled_inside(tree)
     Flow(api, report, known, of_module=True, root=tree).statements(
         [one for one in tree.defs if not isinstance(one, elsewhere)]
     )

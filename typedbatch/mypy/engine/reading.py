@@ -281,7 +281,7 @@ class Reading:
         if isinstance(base, Many):
             return base.item if isinstance(index, Size) else base if isinstance(index, Span) else None
         if isinstance(base, Record):
-            return self.known.rows_of(base, self.type_of(node), node)
+            return self.known.rows_of(base, self.type_of(node), node, index)
         return None
 
     def _slice(self, node: nodes.SliceExpr) -> Value:
