@@ -46,7 +46,7 @@ class RepeatedWrite:
             return False
         plan, rew, done = self._planned
         np.logical_or(self.fields["terminated"], self.fields["truncated"], out=done)
-        state.mark = None
+        state.guard.mark = None
         state.add_run(plan, rew, done)
         return True
 
