@@ -176,13 +176,13 @@ class CachedState(State):
         """Return the declaration of the main buffer, for a cached buffer without type arguments of its own."""
         return DeclaredTypes(self.main_hint)
 
-    def cut_episodes(self, ids: Slots) -> None:
-        """Truncate the episodes of some caches, as :meth:`State.cut_episodes` does, and move them.
+    def cut_episodes(self, ids: Slots | None = None) -> None:
+        """Truncate the episodes of some caches, by default all, as :meth:`State.cut_episodes` does, and move them.
 
         Args:
-            ids: Numbers of the caches, from 0.
+            ids: Numbers of the caches, from 0; None for all.
         """
-        super().cut_episodes(ids + 1)
+        super().cut_episodes(None if ids is None else ids + 1)
         self.transaction(self.on_reopened, self.on_reopened)
 
     def on_reopened(self) -> None:

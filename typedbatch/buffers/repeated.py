@@ -48,7 +48,7 @@ class RepeatedWrite:
         np.logical_or(self.fields["terminated"], self.fields["truncated"], out=done)
         if not state.save_obs_next:
             incoming.warn_if_truncated(self.fields["terminated"], self.fields["truncated"])
-        state.mark = None
+        state.guard.mark = None
         state.add_run(plan, rew, done)
         return True
 

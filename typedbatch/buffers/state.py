@@ -108,8 +108,6 @@ class State:
         """Whether the rows are on disk; for a ring, whether those of the whole buffer are."""
         self.declared: DeclaredTypes | None = None
         """Cached result of :meth:`declaration`."""
-        self.mark: object = None
-        """Mark of the collector that has added the last rows; see ``typedbatch.training.continuity``."""
         self.repeated: RepeatedWrite | None = None
         """Write of the last rows, if a collector may repeat it as long as the columns are the same."""
 
@@ -415,11 +413,12 @@ class State:
         """Number of rings that rows are added to."""
         return len(self.rings.capacity)
 
-    def cut_episodes(self, ids: Slots) -> None:
-        """Mark the current episodes of rings as truncated at their last rows, because other episodes will follow.
+    def cut_episodes(self, ids: Slots | None = None) -> None:
+        """Mark the current episodes of rings, by default all, as truncated at their last rows, as others will follow.
 
         If this is interrupted, the rollback finishes it. If the process is killed, the next call finishes it.
         """
+        ids = np.arange(self.inputs) if ids is None else ids
         last = self.rings.last[ids[self.rings.length[ids] > 0]]
         last = last[~self.done[last]] if len(last) else last
         if len(last) or self.rings.ep_len[ids].any():  # reset() may keep the statistics of an episode without rows
@@ -472,6 +471,8 @@ class State:
     def make_rollback(self, ids: Any = None, count: Any = 1, *, structure: bool = False) -> Callable[[], None]:
         """Return the rollback of a change that is about to begin. It can be called again if it is interrupted.
 
+        If a collector has added the last rows, and others will follow now, the collector's episodes are cut first.
+
         On disk the rollback reads the folder, which is in the state that a killed process would have left.
 
         Args:
@@ -481,6 +482,9 @@ class State:
             structure: Whether the change may add or replace columns.
         """
         owner = self.owner()
+        if ids is not None and self.guard.mark is not None:
+            self.guard.mark = None
+            owner.cut_episodes()
         if self.durable:
             return owner.read_again
         rings = owner.rings

@@ -245,6 +245,7 @@ def _replace(state: State, batch: Tree | None, fields: dict[str, Any], slots: Sl
     """
     rings = state.rings
     rings.reset()
+    state.guard.mark = None
     state.columns = new_tree(Batch, {})
     state.share_columns()
     plan = state.plan(batch, fields, (len(slots),))  # on disk, this commits a folder without rows
