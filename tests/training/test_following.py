@@ -230,6 +230,7 @@ def test_rows_say_whether_they_continue():
     assert [*said, collector.continues] == [False, True, False, True, False, True, False]
 
 
+@pytest.mark.filterwarnings("ignore:with ignore_obs_next=True")
 @pytest.mark.parametrize("steps", [2, 8])
 @pytest.mark.parametrize("name", BUFFERS)
 def test_collectors_in_threads_join_no_episodes(name, steps, tmp_path):
@@ -264,6 +265,7 @@ BY_HAND = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:with ignore_obs_next=True")
 @pytest.mark.parametrize("done", [False, True])
 @pytest.mark.parametrize("how", BY_HAND)
 @pytest.mark.parametrize("name", BUFFERS)
@@ -292,6 +294,7 @@ def test_a_row_that_is_refused_cuts_nothing():
     assert (unmarked(buffer), cuts(buffer), len(buffer)) == ([], 0, 12)
 
 
+@pytest.mark.filterwarnings("ignore:with ignore_obs_next=True")
 @pytest.mark.parametrize("n_step", [2, 8])
 @pytest.mark.parametrize("name", BUFFERS)
 def test_a_collector_beside_a_thread_that_adds_rows(name, n_step, tmp_path):

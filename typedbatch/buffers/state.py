@@ -418,7 +418,7 @@ class State:
 
         If this is interrupted, the rollback finishes it. If the process is killed, the next call finishes it.
         """
-        ids = np.arange(self.inputs) if ids is None else ids
+        ids = np.arange(len(self.rings.capacity)) if ids is None else ids
         last = self.rings.last[ids[self.rings.length[ids] > 0]]
         last = last[~self.done[last]] if len(last) else last
         if len(last) or self.rings.ep_len[ids].any():  # reset() may keep the statistics of an episode without rows
