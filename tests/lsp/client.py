@@ -266,6 +266,10 @@ class Editor:
         """Say goodbye, and return the exit code of the server."""
         self.request("shutdown", None)
         self.notify("exit", None)
+        return self.ended()
+
+    def ended(self) -> int:
+        """Wait until the server has ended by itself, and return its exit code."""
         self._process.wait(timeout=PATIENCE)
         return self.kill()
 
