@@ -16,9 +16,8 @@ from torch._C import DisableTorchFunction
 from torch.distributions import Distribution
 
 from typedbatch._tree.kinds import ARRAY, BATCH, KINDS, TENSOR
-from typedbatch.audit.places import function_here, here
-from typedbatch.audit.roles import MUST_READ
-from typedbatch.audit.tags import Columns, Field, Rows, Tag, Tags
+from typedbatch.audit.report import function_here, here
+from typedbatch.audit.tags import MUST_READ, Columns, Field, Rows, Tag, Tags
 from typedbatch.batch import Batch
 from typedbatch.buffers import PrioritizedReplayBuffer, ReplayBuffer, returns
 from typedbatch.rows import grouping

@@ -13,13 +13,11 @@ from torch import Tensor
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from typedbatch._tree.kinds import BATCH, TENSOR, kind_of
-from typedbatch.audit.child import can_fork, in_child
-from typedbatch.audit.credit import Credit
-from typedbatch.audit.lessons import Lessons
+from typedbatch.audit.credit import Credit, TokenCredit
+from typedbatch.audit.lessons import Lessons, can_fork, in_child
 from typedbatch.audit.objects import parameters_of
 from typedbatch.audit.report import Finding
-from typedbatch.audit.roles import ADVANTAGES
-from typedbatch.audit.token_credit import TokenCredit
+from typedbatch.audit.tags import ADVANTAGES
 from typedbatch.batch import Batch
 
 _TOLERANCE = 1e-3

@@ -13,10 +13,21 @@ from typing_extensions import override
 from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch.audit.checks.networks import is_fixed
 from typedbatch.audit.objects import parameters_of
-from typedbatch.audit.operations import SUMS
-from typedbatch.audit.places import here
-from typedbatch.audit.roles import ADVANTAGES, NEXT_OBS, OBS, OLD_LOGP, RETURNS, REWARDS, TERMINATED, TRUNCATED
-from typedbatch.audit.tags import Rows, Tag, listed
+from typedbatch.audit.report import here
+from typedbatch.audit.tags import (
+    ADVANTAGES,
+    NEXT_OBS,
+    OBS,
+    OLD_LOGP,
+    RETURNS,
+    REWARDS,
+    SUMS,
+    TERMINATED,
+    TRUNCATED,
+    Rows,
+    Tag,
+    listed,
+)
 from typedbatch.audit.trace import Check, Operation, Trace
 
 _MASKING = frozenset({"where", "masked_fill", "masked_fill_", "__setitem__", "index_put_"})
