@@ -1,4 +1,4 @@
-"""Lessons: the gradients that the outputs of networks get in an update, in a child process, whose steps change nothing."""
+"""Lessons: the gradients that outputs of networks get in an update, in a child process, whose steps change nothing."""
 
 from __future__ import annotations
 
@@ -34,6 +34,18 @@ def can_fork() -> bool:
 def _uses_gpu() -> bool:
     initialized: Callable[[], bool] = torch.cuda.is_initialized
     return initialized()
+
+
+def tensors_of_child(function: Callable[[], Any]) -> Any:
+    """Call a function in a copy of this process, and return its tensors, lists and dicts, or None if it fails."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "result.pt")
+
+        def save() -> bool:
+            torch.save(function(), path)
+            return True
+
+        return torch.load(path, weights_only=True) if in_child(save) else None
 
 
 def in_child(function: Callable[[], Any]) -> Any:
@@ -153,15 +165,8 @@ class Lessons:
 
     def begin(self) -> bool:
         """Record the update itself, and return whether it has a network whose outputs have gradients."""
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "lessons.pt")
-
-            def save() -> bool:
-                torch.save([tuple(lesson) for lesson in self._learn({})], path)
-                return True
-
-            if in_child(save):
-                self._base = [Lesson(*pair) for pair in torch.load(path, weights_only=True)]
+        pairs = tensors_of_child(lambda: [tuple(lesson) for lesson in self._learn({})])
+        self._base = [Lesson(*pair) for pair in pairs or ()]
         return bool(self._base) and self.effect({}) == Effect([set()] * len(self._base), [{}] * len(self._base))
 
     def used(self, number: int) -> set[int]:
@@ -286,11 +291,7 @@ def _tensors_in(out: Any) -> Iterator[Tensor]:
 
 
 def _compared(base: list[Lesson], other: list[Lesson]) -> Iterator[tuple[list[int], dict[int, Change]]]:
-    """Yield the positions at which each output and its gradient differ.
-
-    Raises:
-        ValueError: Other networks were called, or with other shapes.
-    """
+    """Yield the positions at which each output and its gradient differ; fail if other networks were called."""
     for one, two in zip(base, other, strict=True):
         if one.output.shape != two.output.shape:
             raise ValueError("an output has another shape")

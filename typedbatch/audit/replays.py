@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -14,7 +12,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from typedbatch._tree.kinds import BATCH, TENSOR, kind_of
 from typedbatch.audit.credit import Credit, TokenCredit
-from typedbatch.audit.lessons import Lessons, can_fork, in_child
+from typedbatch.audit.lessons import Lessons, can_fork, in_child, tensors_of_child
 from typedbatch.audit.objects import parameters_of
 from typedbatch.audit.report import Finding
 from typedbatch.audit.tags import ADVANTAGES
@@ -154,17 +152,8 @@ class Replays:
 
     def _first(self, keywords: Mapping[str, Any] | None = None) -> Learned | None:
         """Return what the update learns from its own arguments, or None if it makes no step."""
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "learned.pt")
-
-            def save() -> bool:
-                learned = self._learn({}, keywords or {})
-                torch.save({"gradients": learned.gradients, "parameters": learned.parameters}, path)
-                return bool(learned.gradients)
-
-            if not in_child(save):
-                return None
-            return Learned(**torch.load(path, weights_only=True))
+        pair = tensors_of_child(lambda: tuple(self._learn({}, keywords or {})))
+        return Learned(*pair) if pair is not None and pair[0] else None
 
     def _replay(self, changed: Mapping[int, Any], keywords: Mapping[str, Any] | None = None) -> Same | None:
         """Compare what the update learns from changed arguments; None if it refuses them."""

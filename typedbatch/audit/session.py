@@ -108,7 +108,8 @@ class Audit:
             SettingError: A block of an audit runs in this thread already.
         """
         frame = sys._getframe(1)
-        self._begin({**frame.f_locals, **_named_globals(frame)})
+        named = {name: frame.f_globals[name] for name in frame.f_code.co_names if name in frame.f_globals}
+        self._begin({**frame.f_locals, **named})
         return self
 
     def call(self, function: Callable[..., T], *args: Any) -> T:
@@ -192,23 +193,15 @@ _GIVEN: Final[dict[int, weakref.ref[Any]]] = {}
 """Batches that updates were given, by their ids."""
 
 
-def _forget(key: int) -> None:
-    _GIVEN.pop(key, None)
-
-
 def _is_known(batch: Any) -> bool:
     """Return True if an update was given this batch before, and remember it."""
     key = id(batch)
     before = _GIVEN.get(key)
-    _GIVEN[key] = weakref.ref(batch, lambda _: _forget(key))
+    _GIVEN[key] = weakref.ref(batch, lambda _: _GIVEN.pop(key, None))
     return before is not None and before() is batch
 
 
 _ACTIVE: Final[list[Audit]] = []
-
-
-def _named_globals(frame: Any) -> dict[str, Any]:
-    return {name: frame.f_globals[name] for name in frame.f_code.co_names if name in frame.f_globals}
 
 
 def variables_in_call(function: Any, args: tuple[Any, ...]) -> dict[str, Any]:

@@ -358,11 +358,7 @@ def _array(value: Any) -> Any:
 
 
 def _field(batch: Any, name: str) -> Any:
-    """Return a field.
-
-    Raises:
-        MissingFieldError: The batch does not have it.
-    """
+    """Return a field, or raise a MissingFieldError."""
     if kind_of(batch) is not BATCH or batch.get(name) is None:
         names = Batch.keys(batch) if kind_of(batch) is BATCH else ()
         raise MissingFieldError(type(batch).__name__, name, names)

@@ -267,7 +267,7 @@ def _rows_of(value: Any) -> list[bytes]:
     return [row.tobytes() for row in np.asarray(leaf_to_numpy(value))]
 
 
-_FEWEST: Final = 4
+_FEWEST_RESPONSES: Final = 4
 
 
 class Ends(Check):
@@ -300,7 +300,7 @@ def _end_behind(ids: Any, mask: Any) -> int | None:
     lengths = mask.shape[1] - mask[:, ::-1].argmax(1)
     rows = np.flatnonzero(mask.any(1) & (lengths < mask.shape[1]))
     behind = ids[rows, lengths[rows]]
-    if len(rows) < _FEWEST or (behind != behind[0]).any() or (ids[mask] == behind[0]).any():
+    if len(rows) < _FEWEST_RESPONSES or (behind != behind[0]).any() or (ids[mask] == behind[0]).any():
         return None
     is_later = np.arange(mask.shape[1]) > lengths[rows, None]
     return int(behind[0]) if is_later.any() and (ids[rows][is_later] != behind[0]).any() else None

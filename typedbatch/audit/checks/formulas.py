@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from typedbatch.audit.tags import ADVANTAGES, ELEMENTWISE, LOSS_MASKS, PRODUCTS, UNKNOWN, Tag, Tags, dim_of, listed
+from typedbatch.audit.tags import ADVANTAGES, ELEMENTWISE, LOSS_MASKS, PRODUCTS, UNKNOWN, Tags, dim_of, listed
 from typedbatch.audit.trace import Check, Operation, Trace
 
 _PER_ROW: Final = ADVANTAGES | LOSS_MASKS | frozenset({"weight", "is_weights"})
@@ -124,13 +124,8 @@ class Formulas(Check):
 
     def _find_weighted_mean(self, operation: Operation) -> None:
         for weight, tag, loss, made in operation.both_ways():
-            if (
-                tag.is_column(_PER_ROW)
-                and weight.ndim
-                and weight.shape[0] > 1
-                and not loss.ndim
-                and _is_mean(loss, made)
-            ):
+            is_mean = isinstance(loss, Tensor) and not loss.ndim and loss.requires_grad and made.from_model
+            if is_mean and made.fields and tag.is_column(_PER_ROW) and weight.ndim and weight.shape[0] > 1:
                 assert tag.column is not None
                 self._found(
                     f"{tag.column.name} {tuple(weight.shape)} is multiplied with a mean over rows, so that every row "
@@ -155,10 +150,6 @@ class Formulas(Check):
             is_side = value.from_model and any(name.startswith(side) for name in value.names)
             if is_count and is_side and not any(name.startswith(other) for name in value.names):
                 self._found(f"a value of {side} tokens is divided by {listed(count.names)} of {other} ones")
-
-
-def _is_mean(loss: Any, tag: Tag) -> bool:
-    return isinstance(loss, Tensor) and loss.requires_grad and tag.from_model and bool(tag.fields)
 
 
 class Accumulation(Check, operations=frozenset({"__getitem__", "__setitem__"})):

@@ -146,7 +146,8 @@ class Graph:
                 for child in node.children:
                     node.mask |= child.mask
                 continue
-            made[function] = Node(_tag(function), self._leaf(function), type(function).__name__, function)
+            tag = function.metadata.get("typedbatch", UNKNOWN)
+            made[function] = Node(tag, self._leaf(function), type(function).__name__, function)
             waiting.append((function, True))
             waiting.extend((child, False) for child, _ in function.next_functions if child is not None)
         self.nodes = [*made.values()]
@@ -160,12 +161,6 @@ class Graph:
             self._bits[id(variable)] = 1 << len(self.parameters)
             self.parameters.append(variable)
         return self._bits[id(variable)]
-
-
-def _tag(function: Any) -> Tag:
-    """Return the tag that was left at a function of the graph."""
-    tag: Tag = function.metadata.get("typedbatch", UNKNOWN)
-    return tag
 
 
 class Gradients(Check):

@@ -215,7 +215,7 @@ class Grouping(Check, operations=REDUCING):
             known = {path: np.asarray(leaf_to_numpy(uid)) for path, uid in uids.items()}
             first = next(iter(known.items()), None)
             for path, uid in known.items():
-                if first is not None and not self._same(first[1], uid):
+                if first is not None and not np.array_equal(first[1], uid):
                     row = int(np.flatnonzero(first[1] != uid)[0])
                     text = f"row {row} of {owner} has {first[0]} of prompt {first[1][row]!r} and {path} of {uid[row]!r}"
                     self.trace.found("TB503 other-rows", text, place=place)
@@ -226,6 +226,3 @@ class Grouping(Check, operations=REDUCING):
             if not known and others:
                 text = f"obs of {owner} is of other rows than {listed(set(others))}"
                 self.trace.found("TB503 other-rows", text, place=place)
-
-    def _same(self, one: Any, other: Any) -> bool:
-        return one.shape == other.shape and bool((one == other).all())

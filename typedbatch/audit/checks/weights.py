@@ -327,11 +327,10 @@ class Weights(Check, operations=DIFFERENCES | PRODUCTS | SMALLER | LARGER):
         return self._slope(slopes, values, mask)
 
     def _slope(self, slopes: Tensor, values: Tensor, mask: Tensor) -> float | None:
-        """Return ``c`` if the derivative is ``-c * adv`` everywhere, else None.
-
-        A micro-batch of one sequence does not tell whether tokens or sequences weigh the same.
-        """
-        if mask.ndim == 2 and int(mask.any(1).sum()) < 2:
+        """Return ``c`` if the derivative is ``-c * adv`` everywhere, else None."""
+        if (
+            mask.ndim == 2 and int(mask.any(1).sum()) < 2
+        ):  # One sequence does not tell what weighs the same.
             return None
         is_used = values.abs() > 1e-6
         if not bool(is_used.any()):

@@ -5,23 +5,151 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from typedbatch.mypy.arrays import attention, windows
+from typedbatch.mypy.arrays import windows
 from typedbatch.mypy.arrays.arranging import flatten, unflatten
-from typedbatch.mypy.arrays.asking import UnsureError, array_of, axes_of, require, sized, understood
-from typedbatch.mypy.arrays.normalizing import require_last
+from typedbatch.mypy.arrays.asking import (
+    Axes,
+    UnsureError,
+    apart,
+    array_of,
+    axes_of,
+    flag_of,
+    of_torch,
+    require,
+    sized,
+    understood,
+)
+from typedbatch.mypy.arrays.elementwise import broadcast
+from typedbatch.mypy.arrays.joining import glu
 from typedbatch.mypy.arrays.picking import embedding
 from typedbatch.mypy.arrays.sizes import Size, number
-from typedbatch.mypy.arrays.splitting import glu
 from typedbatch.mypy.arrays.values import (
+    ASKED,
     UNKNOWN,
     Arguments,
     Array,
     Axis,
     Layer,
+    Literal,
+    MisfitError,
     Operation,
     Several,
     Value,
+    sizes_of,
 )
+
+
+def require_last(array: Array, shape: Value, name: str) -> Array:
+    """Return an array after checking that its last axes are of a shape.
+
+    Raises:
+        MisfitError: They certainly are not.
+        UnsureError: It is not known.
+    """
+    axes, last = axes_of(array), sizes_of(shape)
+    if last is None or len(last) > len(axes):
+        raise UnsureError
+    for at, axis in enumerate(last[::-1], 1):
+        require(axes, -at, axis.size, name, array)
+    return array
+
+
+def _normalized(name: str) -> Operation:
+    """``layer_norm(x, normalized_shape)``: the last axes are of that shape."""
+
+    @understood(5, "normalized_shape", "weight", "bias", "eps")
+    def call(arguments: Arguments) -> Value:
+        return require_last(array_of(arguments), arguments.get(1, "normalized_shape"), name)
+
+    return call
+
+
+@understood(8, "num_groups", "weight", "bias", "eps", "running_mean", "running_var", "training", "momentum")
+def of_channels(arguments: Arguments) -> Value:
+    """``group_norm(x, groups)``, ``batch_norm(x, mean, var)``."""
+    return array_of(arguments)
+
+
+_MASKS: Final = (
+    "mask", "is_causal", "src_mask", "src_key_padding_mask", "tgt_mask", "tgt_is_causal", "tgt_key_padding_mask",
+    "memory_mask", "memory_is_causal", "memory_key_padding_mask",
+)  # fmt: skip
+
+
+def _require_alike(one: Axis, other: Axis, what: str, of: str) -> None:
+    if apart(one, other):
+        raise MisfitError(f"{what}: {of} of {one} and {other}")
+
+
+@understood(7, "query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
+def scaled_dot_product_attention(arguments: Arguments) -> Value:
+    """``scaled_dot_product_attention(q, k, v)`` of ``(*rows, L, D)``, ``(*rows, S, D)`` and ``(*rows, S, E)``."""
+    what = "scaled_dot_product_attention"
+    arrays = [array_of(arguments, at, word) for at, word in enumerate(("query", "key", "value"))]
+    query, key, value = (axes_of(array) for array in arrays)
+    if min(len(query), len(key), len(value)) < 2:
+        raise UnsureError
+    _require_alike(query[-1], key[-1], what, "queries and keys")
+    _require_alike(key[-2], value[-2], what, "keys and values")
+    if "enable_gqa" in arguments.named:
+        before: Axes | None = query[:-2]
+    else:
+        rows = [tuple(ASKED if axis.one else axis for axis in axes[:-2]) for axes in (query, key, value)]
+        before = broadcast(rows, what)
+    return Array((*(before or ()), query[-2], value[-1]), arrays[2].dtypes, torch=True)
+
+
+def multihead_attention(made: Arguments) -> Operation:
+    """``MultiheadAttention(embed_dim, num_heads)``: gives the outputs, and the weights of the keys for each query."""
+    name, width = "MultiheadAttention", made.get(0, "embed_dim")
+    others = [made.get(place, word) if made.has(place, word) else width for place, word in ((6, "kdim"), (7, "vdim"))]
+
+    @understood(3, "query", "key", "value", "key_padding_mask", "need_weights", "attn_mask", "is_causal", array=False)
+    def call(arguments: Arguments) -> Value:
+        arrays = [array_of(arguments, at, word) for at, word in enumerate(("query", "key", "value"))]
+        query, key, value = (axes_of(array) for array in arrays)
+        if len(query) not in (2, 3) or not len(query) == len(key) == len(value):
+            raise UnsureError
+        for array, features in zip(arrays, (width, *others), strict=True):
+            require(axes_of(array), -1, features, name, array)
+        rows_first = flag_of(made, 8, "batch_first") and len(query) == 3
+        at = 1 if rows_first else 0
+        _require_alike(key[at], value[at], name, "keys and values")
+        if len(query) == 3:
+            _require_alike(query[1 - at], key[1 - at], name, "rows of queries and keys")
+        output = Array(query, None, torch=True)
+        if arguments.flag(4, "need_weights") is False and "need_weights" in arguments.named:
+            return Several((output, Literal(None)))
+        rows = (query[1 - at],) if len(query) == 3 else ()
+        return Several((output, Array((*rows, query[at], key[at]), None, torch=True)))
+
+    return call
+
+
+def _of_width(name: str, *inputs: str) -> Constructor:
+    """``TransformerEncoderLayer(d_model, nhead)``: keeps the shape of the first input."""
+
+    def construct(made: Arguments) -> Operation:
+        width = made.get(0, "d_model")
+
+        @understood(len(inputs), *inputs, *_MASKS)
+        def call(arguments: Arguments) -> Value:
+            for at, word in enumerate(inputs):
+                array = array_of(arguments, at, word)
+                if array.axes:
+                    require(array.axes, -1, width, name, array)
+            return Array(array_of(arguments, 0, inputs[0]).axes, None, torch=True)
+
+        return call
+
+    return construct
+
+
+def _of_layers(made: Arguments) -> Operation:
+    """``TransformerEncoder(layer, num_layers)``."""
+    layer = made.get(0, "encoder_layer", "decoder_layer")
+    return layer.call if isinstance(layer, Layer) else lambda arguments: None
+
 
 ONE = number(1)
 Constructor = Callable[[Arguments], Operation]
@@ -204,7 +332,6 @@ _SAME: Final[Sequence[str]] = (
 )  # fmt: skip
 LAYERS: Final[dict[str, Constructor]] = {
     **dict.fromkeys(_SAME, _same),
-    **attention.LAYERS,
     **windows.LAYERS,
     **{
         f"BatchNorm{dims}d": _normal_of_channels(f"BatchNorm{dims}d", 0, 2 if dims == 1 else dims + 2, "num_features")
@@ -221,10 +348,15 @@ LAYERS: Final[dict[str, Constructor]] = {
     "LSTMCell": _cell("LSTMCell"),
     "LayerNorm": _normal_of_last("LayerNorm"),
     "Linear": linear,
+    "MultiheadAttention": multihead_attention,
     "RMSNorm": _normal_of_last("RMSNorm"),
     "RNN": _recurrent("RNN"),
     "RNNCell": _cell("RNNCell"),
     "Sequential": sequential,
+    "TransformerDecoder": _of_layers,
+    "TransformerDecoderLayer": _of_width("TransformerDecoderLayer", "tgt", "memory"),
+    "TransformerEncoder": _of_layers,
+    "TransformerEncoderLayer": _of_width("TransformerEncoderLayer", "src"),
     "Unflatten": unflattened,
 }
 """Layers by the names of their classes: from the arguments of a constructor to what a call gives."""
@@ -247,3 +379,11 @@ ATTRIBUTES: Final[dict[str, Callable[[Arguments], dict[str, Value]]]] = {
     "Linear": _of_linear,
 }
 """Functions that return the attributes of a layer, given the arguments of its constructor."""
+FUNCTIONS: Final[dict[str, Operation]] = {
+    "layer_norm": of_torch(_normalized("layer_norm")),
+    "rms_norm": of_torch(_normalized("rms_norm")),
+    "group_norm": of_torch(of_channels),
+    "batch_norm": of_torch(of_channels),
+    "scaled_dot_product_attention": of_torch(scaled_dot_product_attention),
+}
+METHODS: Final[dict[str, Operation]] = {}
