@@ -55,13 +55,13 @@ class Replays:
     def run(self, vary: Mapping[str, Sequence[Any]]) -> None:
         """Run all replays that the batches allow, and report those whose gradients are not as they should be."""
         if not can_fork():
-            self._note("replays need Linux, and an update that does not use a GPU")
+            self._add("replays need Linux, and an update that does not use a GPU", is_certain=False)
             return
         self._base = self._first()
         again = self._replay({}) if self._base is not None else None
         if again is None or not again.gradients:
             why = "no optimizer made a step" if self._base is None else "two replays of one batch differ"
-            self._note(f"{why}, so that the update was not replayed on other batches")
+            self._add(f"{why}, so that the update was not replayed on other batches", is_certain=False)
             return
         for position, batch in enumerate(self._args):
             if kind_of(batch) is BATCH:
@@ -69,7 +69,9 @@ class Replays:
                     self._vary_tokens(position, batch)
                     self._vary_ends(position, batch)
                 except TypeError as error:  # A field cannot be copied.
-                    self._note(f"the batch cannot be copied, so that it was not changed for replays: {error}")
+                    self._add(
+                        f"the batch cannot be copied, so that it was not changed for replays: {error}", is_certain=False
+                    )
         self._examine_credit()
         for name, values in vary.items():
             self._vary_argument(name, values)
@@ -188,9 +190,6 @@ class Replays:
 
     def _add(self, text: str, *, is_certain: bool = True) -> None:
         self.findings.append(Finding("TB511 replay-differs", "", text, is_certain))
-
-    def _note(self, text: str) -> None:
-        self._add(text, is_certain=False)
 
 
 _TOKEN_TEXTS = {

@@ -3,9 +3,8 @@
 from typedbatch.audit.checks.fields import Changes, Dtypes, Ends, Inputs, Observations, Reads
 from typedbatch.audit.checks.formulas import Accumulation, Formulas
 from typedbatch.audit.checks.gradients import Gradients, Learning
-from typedbatch.audit.checks.networks import Loading, Networks
 from typedbatch.audit.checks.rows import AllRows, Grouping, Priorities, SameColumns, SameRows, SampledRows
-from typedbatch.audit.checks.targets import Returns, Targets, Values
+from typedbatch.audit.checks.targets import Loading, Networks, Returns, Targets, Values
 from typedbatch.audit.checks.weights import Importance, Ratio, Weights
 
 CHECKS = (

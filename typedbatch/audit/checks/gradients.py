@@ -114,20 +114,14 @@ class Graph:
         """Return the parameters that the loss leads to and that are not among those with these ids."""
         return [parameter for parameter in self.parameters if id(parameter) not in ids]
 
-    def leads_through(self, ids: set[int]) -> bool:
+    def leads_through(self, parameters: list[Any]) -> bool:
         """Return True if other parameters come before these, as those of an actor do before those of its critic."""
-        own = 0
-        for key in ids:
-            own |= self._bits.get(key, 0)
+        own = self.bits_of(parameters)
         for node in self.nodes:
             direct = [child for child in node.children if child.mask & own and not child.children]
             if direct and any(child.mask & ~own for child in node.children):
                 return True
         return False
-
-    def covers(self, parameters: list[Any]) -> bool:
-        """Return True if the loss leads to all of the parameters."""
-        return all(id(parameter) in self._bits for parameter in parameters)
 
     def parameters_in(self, mask: int) -> list[Any]:
         """Return the parameters of a mask."""
@@ -226,20 +220,17 @@ class _Loss:
     graph: Graph
     stepped: dict[int, Any] = field(default_factory=dict)
     cleared: set[int] = field(default_factory=set)
+    """Ids of the parameters whose gradients were removed since the backward pass."""
     is_stepped: bool = False
 
     def adds_to(self, parameters: list[Any]) -> bool:
         """Return True if gradients of this loss are in those of a parameter now."""
-        return any(self.graph.bits_of([parameter]) and self.is_there(parameter) for parameter in parameters[:1])
+        return any(self.graph.bits_of([one]) and id(one) not in self.cleared for one in parameters[:1])
 
     def is_cleared(self) -> bool:
         """Return True if no parameter has a gradient any more."""
         gradients = [parameter.grad for parameter in self.graph.parameters if parameter.is_leaf]
         return all(gradient is None or not bool(gradient.any()) for gradient in gradients)
-
-    def is_there(self, parameter: Any) -> bool:
-        """Return True if the gradient of a parameter was not removed since the backward pass of this loss."""
-        return id(parameter) not in self.cleared
 
 
 class Learning(Check, operations=SUMS):
@@ -332,8 +323,9 @@ class Learning(Check, operations=SUMS):
         own = [known for known in added if not known.graph.others(ids)]
         for known in added:
             others = known.graph.others(ids)
-            is_through = known.graph.leads_through(ids)
-            if own and others and is_through and known.graph.covers(parameters) and known.place != own[0].place:
+            is_through = all(known.graph.bits_of([parameter]) for parameter in parameters)
+            is_through = is_through and known.graph.leads_through(parameters)
+            if own and others and is_through and known.place != own[0].place:
                 self.trace.found(
                     "TB504 wrong-gradient",
                     f"the gradients of {listed(self.trace.objects.summary(parameters))} include those of the loss at "

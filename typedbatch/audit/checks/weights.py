@@ -328,9 +328,7 @@ class Weights(Check, operations=DIFFERENCES | PRODUCTS | SMALLER | LARGER):
 
     def _slope(self, slopes: Tensor, values: Tensor, mask: Tensor) -> float | None:
         """Return ``c`` if the derivative is ``-c * adv`` everywhere, else None."""
-        if (
-            mask.ndim == 2 and int(mask.any(1).sum()) < 2
-        ):  # One sequence does not tell what weighs the same.
+        if mask.ndim == 2 and int(mask.any(1).sum()) < 2:  # One sequence does not tell what weighs the same.
             return None
         is_used = values.abs() > 1e-6
         if not bool(is_used.any()):

@@ -334,11 +334,7 @@ def _numpy_dtypes(scalar: ProperType | None) -> Dtypes | None:
 
 @lru_cache(maxsize=4096)
 def _shape(text: str) -> Shape:
-    """As the run-time side reads it; what is for functions and trees only is any number of any sizes.
-
-    Raises:
-        DeclarationError: it cannot be read.
-    """
+    """As the run-time side reads it; what is for functions and trees only is any number of any sizes."""
     if "{" in text or "?" in text:
         return _ANY_SHAPE
     return shape_of_text(text)

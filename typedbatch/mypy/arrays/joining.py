@@ -9,6 +9,7 @@ from typedbatch.mypy.arrays.asking import (
     Axes,
     UnsureError,
     apart,
+    array_and_axes,
     array_of,
     axes_of,
     flag_of,
@@ -124,23 +125,13 @@ def _joined(shapes: Sequence[Axes], at: int, what: str, *, torch: bool, many: bo
     """Behind each other along an axis."""
     if any(not axes for axes in shapes):
         raise MisfitError(f"{what}: an array without axes")
-    if torch and len({len(axes) for axes in shapes}) > 1 and any(_may_be_empty(axes) for axes in shapes):
+    sizes = [axes[0].size for axes in shapes if len(axes) == 1]  # Of those that may be empty.
+    if torch and len({len(axes) for axes in shapes}) > 1 and any(size is None or not nonzero(size) for size in sizes):
         raise UnsureError
     place = place_in(shapes[0], at, what)
     axes = _merge(shapes, what, place)
-    total = number(0)
-    for shape in shapes:
-        size = shape[place].size
-        if size is None or many:
-            axes[place] = UNKNOWN
-            return tuple(axes)
-        total = total + size
-    axes[place] = Axis(total)
+    axes[place] = Axis(None if many else _sum([shape[place].size for shape in shapes]))
     return tuple(axes)
-
-
-def _may_be_empty(axes: Axes) -> bool:
-    return len(axes) == 1 and (axes[0].size is None or not nonzero(axes[0].size))
 
 
 @understood(2, *_ITEMS, "dim", "axis")
@@ -178,8 +169,7 @@ def _columns(axes: Axes) -> Axes:
 
 def _along(arguments: Arguments, what: str, place: int) -> tuple[Array, Axes, int, Size | None]:
     """The array, its axes, the place of one, and its size."""
-    array = array_of(arguments, 0, "input", "tensor", "ary")
-    axes = axes_of(array)
+    array, axes = array_and_axes(arguments, 0, "input", "tensor", "ary")
     at = place_in(axes, whole_of(arguments, 0, place, "dim", "axis"), what)
     return array, axes, at, axes[at].size
 
@@ -283,8 +273,7 @@ def chunk(arguments: Arguments) -> Value:
 @understood(2, "dim")
 def glu(arguments: Arguments) -> Value:
     """``glu(x, dim)``: half of an axis gates the other half."""
-    array = array_of(arguments)
-    axes = axes_of(array)
+    array, axes = array_and_axes(arguments)
     at = place_in(axes, whole_of(arguments, -1, 1, "dim"), "glu")
     size = axes[at].size
     if size is not None and size.number is not None and size.number % 2:

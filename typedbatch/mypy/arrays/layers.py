@@ -11,6 +11,7 @@ from typedbatch.mypy.arrays.asking import (
     Axes,
     UnsureError,
     apart,
+    array_and_axes,
     array_of,
     axes_of,
     flag_of,
@@ -162,8 +163,7 @@ def _of_last(name: str, place: int, made: Arguments, inside: str, outside: str |
 
     @understood(1, "input")
     def call(arguments: Arguments) -> Value:
-        array = array_of(arguments, 0, "input")
-        axes = axes_of(array)
+        array, axes = array_and_axes(arguments, 0, "input")
         if not axes:
             raise UnsureError
         require(axes, -1, takes, name, array)
@@ -252,8 +252,7 @@ def _normal_of_channels(name: str, place: int, least: int, word: str) -> Constru
 
         @understood(1, "input")
         def call(arguments: Arguments) -> Value:
-            array = array_of(arguments, 0, "input")
-            axes = axes_of(array)
+            array, axes = array_and_axes(arguments, 0, "input")
             if len(axes) < least:
                 raise UnsureError
             require(axes, 1, channels, name, array)
@@ -277,8 +276,7 @@ def _recurrent(name: str) -> Constructor:
 
         @understood(2, "input", "hx")
         def call(arguments: Arguments) -> Value:
-            array = array_of(arguments, 0, "input")
-            axes = axes_of(array)
+            array, axes = array_and_axes(arguments, 0, "input")
             if len(axes) != 3 or both is None or "proj_size" in made.named or len(made.given) > 7:
                 raise UnsureError
             require(axes, -1, takes, name, array)

@@ -39,11 +39,7 @@ _CAST = frozenset({"float32", "float16", "bfloat16"})
 
 
 def _dtypes(what: str, one: Array, other: Array) -> Dtypes | None:
-    """Torch multiplies one dtype only, and may have cast floats before.
-
-    Raises:
-        MisfitError: integers and floats.
-    """
+    """Torch multiplies one dtype only, not integers and floats, and may have cast floats before."""
     for a, b in ((one, other), (other, one)):
         if one.torch and is_in(a.dtypes, INTS | BOOL) and is_in(b.dtypes, FLOATS):
             raise MisfitError(f"{what}: {told(one.dtypes)} and {told(other.dtypes)}", dtype=True)
@@ -282,11 +278,7 @@ _WORD: Final = re.compile(r"\(([^()]*)\)|([^\s()]+)")
 
 
 def _groups(text: str) -> list[Group]:
-    """The axes of one side of a pattern, each of which may be the product of several.
-
-    Raises:
-        UnsureError: it has ``...``.
-    """
+    """The axes of one side of a pattern without ``...``, each of which may be the product of several."""
     if "." in text:
         raise UnsureError
     return [tuple((inside or word).split()) for inside, word in _WORD.findall(text)]
@@ -314,11 +306,7 @@ def _bound_word(name: str, axis: Axis, found: dict[str, Axis], what: str) -> Non
 
 
 def _learn(groups: list[Group], axes: Axes, found: dict[str, Axis], what: str) -> None:
-    """Learn the sizes of names from an array.
-
-    Raises:
-        MisfitError: it has another number of axes, or other sizes.
-    """
+    """Learn the sizes of names from an array, and refuse other ones."""
     if len(groups) != len(axes):
         raise MisfitError(f"{what} is for {len(groups)} axes, got {shown(axes)}")
     for group, axis in zip(groups, axes, strict=True):

@@ -177,8 +177,7 @@ def _adaptive(dims: int) -> Constructor:
 
         @understood(1, "input")
         def call(arguments: Arguments) -> Value:
-            array = array_of(arguments, 0, "input")
-            axes = axes_of(array)
+            axes = axes_of(array_of(arguments, 0, "input"))
             if len(asked) != dims or len(axes) not in (dims + 1, dims + 2) or "return_indices" in made.named:
                 raise UnsureError
             last = [axis if is_none(one) else sized(one) for axis, one in zip(axes[-dims:], asked, strict=True)]
@@ -260,8 +259,7 @@ def pad(arguments: Arguments) -> Value:
 @understood(4, "size", "scale_factor", "mode", "align_corners", "antialias", "recompute_scale_factor")
 def interpolate(arguments: Arguments) -> Value:
     """``interpolate(x, size)``: the axes behind those of rows and channels get another size."""
-    array = array_of(arguments)
-    axes = axes_of(array)
+    axes = axes_of(array_of(arguments))
     if len(axes) < 3:
         raise UnsureError
     size, scale = arguments.get(1, "size"), arguments.get(2, "scale_factor")
@@ -279,8 +277,7 @@ def interpolate(arguments: Arguments) -> Value:
 @understood(5, "kernel_size", "dilation", "padding", "stride")
 def unfold(arguments: Arguments) -> Value:
     """``unfold(x, kernel_size)``: patches of images as columns, ``(N, C * patch, patches)``."""
-    array = array_of(arguments)
-    axes = axes_of(array)
+    axes = axes_of(array_of(arguments))
     if len(axes) not in (3, 4):
         raise UnsureError
     places = {"kernel_size": 1, "stride": 4, "padding": 3, "dilation": 2}
