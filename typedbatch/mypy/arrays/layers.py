@@ -38,6 +38,7 @@ from typedbatch.mypy.arrays.values import (
     Value,
     sizes_of,
 )
+from typedbatch.mypy.arrays.windows import Constructor, of_input
 
 
 def require_last(array: Array, shape: Value, name: str) -> Array:
@@ -153,38 +154,19 @@ def _of_layers(made: Arguments) -> Operation:
 
 
 ONE = number(1)
-Constructor = Callable[[Arguments], Operation]
 
 
-def _of_last(name: str, place: int, made: Arguments, inside: str, outside: str | None) -> Operation:
-    """Return a layer that replaces the size of the last axis."""
-    takes = made.get(place, inside)
-    gives = takes if outside is None else made.get(place + 1, outside)
+def _of_last(name: str, inside: str, outside: str) -> Constructor:
+    """``Linear(in_features, out_features)``: replaces the size of the last axis."""
 
-    @understood(1, "input")
-    def call(arguments: Arguments) -> Value:
-        array, axes = array_and_axes(arguments, 0, "input")
+    def resized(made: Arguments, array: Array) -> Array:
+        axes = axes_of(array)
         if not axes:
             raise UnsureError
-        require(axes, -1, takes, name, array)
-        return Array((*axes[:-1], sized(gives)), None, torch=True)
+        require(axes, -1, made.get(0, inside), name, array)
+        return Array((*axes[:-1], sized(made.get(1, outside))), None, torch=True)
 
-    return call
-
-
-def linear(made: Arguments) -> Operation:
-    """``Linear(in_features, out_features)``."""
-    return _of_last("Linear", 0, made, "in_features", "out_features")
-
-
-def _same(made: Arguments) -> Operation:
-    """An activation, or dropout."""
-
-    @understood(1, "input")
-    def call(arguments: Arguments) -> Value:
-        return array_of(arguments, 0, "input").typed(None)
-
-    return call
+    return of_input(resized)
 
 
 def embedded(made: Arguments) -> Operation:
@@ -232,35 +214,20 @@ def _bilinear(made: Arguments) -> Operation:
 
 def _normal_of_last(name: str) -> Constructor:
     """``LayerNorm(normalized_shape)``: the last axes are of that shape."""
-
-    def construct(made: Arguments) -> Operation:
-        @understood(1, "input")
-        def call(arguments: Arguments) -> Value:
-            array = array_of(arguments, 0, "input")
-            return require_last(array, made.get(0, "normalized_shape"), name).typed(None)
-
-        return call
-
-    return construct
+    return of_input(lambda made, array: require_last(array, made.get(0, "normalized_shape"), name).typed(None))
 
 
 def _normal_of_channels(name: str, place: int, least: int, word: str) -> Constructor:
     """``BatchNorm1d(num_features)``: the second axis has that size."""
 
-    def construct(made: Arguments) -> Operation:
-        channels = made.get(place, word)
+    def checked(made: Arguments, array: Array) -> Array:
+        axes = axes_of(array)
+        if len(axes) < least:
+            raise UnsureError
+        require(axes, 1, made.get(place, word), name, array)
+        return array.typed(None)
 
-        @understood(1, "input")
-        def call(arguments: Arguments) -> Value:
-            array, axes = array_and_axes(arguments, 0, "input")
-            if len(axes) < least:
-                raise UnsureError
-            require(axes, 1, channels, name, array)
-            return array.typed(None)
-
-        return call
-
-    return construct
+    return of_input(checked)
 
 
 # ---- sequences -------------------------------------------------------------------------------------------------------
@@ -297,7 +264,7 @@ def _cell(name: str) -> Constructor:
     """``GRUCell(input_size, hidden_size)``: gives the next state."""
 
     def construct(made: Arguments) -> Operation:
-        once = _of_last(name, 0, made, "input_size", "hidden_size")
+        once = _of_last(name, "input_size", "hidden_size")(made)
 
         def call(arguments: Arguments) -> Value:
             state = once(Arguments(arguments.given[:1], torch=True))
@@ -329,7 +296,7 @@ _SAME: Final[Sequence[str]] = (
     "Hardshrink", "RReLU", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d",
 )  # fmt: skip
 LAYERS: Final[dict[str, Constructor]] = {
-    **dict.fromkeys(_SAME, _same),
+    **dict.fromkeys(_SAME, of_input(lambda made, array: array.typed(None))),
     **windows.LAYERS,
     **{
         f"BatchNorm{dims}d": _normal_of_channels(f"BatchNorm{dims}d", 0, 2 if dims == 1 else dims + 2, "num_features")
@@ -345,7 +312,7 @@ LAYERS: Final[dict[str, Constructor]] = {
     "LSTM": _recurrent("LSTM"),
     "LSTMCell": _cell("LSTMCell"),
     "LayerNorm": _normal_of_last("LayerNorm"),
-    "Linear": linear,
+    "Linear": _of_last("Linear", "in_features", "out_features"),
     "MultiheadAttention": multihead_attention,
     "RMSNorm": _normal_of_last("RMSNorm"),
     "RNN": _recurrent("RNN"),

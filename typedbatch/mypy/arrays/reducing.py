@@ -171,10 +171,6 @@ def sort(arguments: Arguments) -> Value:
     return Several((array, Array(axes, INT64, torch=True))) if arguments.torch else array
 
 
-def _sort_method(arguments: Arguments) -> Value:
-    return sort(arguments) if arguments.torch else None
-
-
 @understood(3, *_AXIS, "descending", "stable", "kind")
 def argsort(arguments: Arguments) -> Value:
     """``argsort(x, dim)``."""
@@ -301,5 +297,5 @@ FUNCTIONS: dict[str, Operation] = {
 }
 METHODS: dict[str, Operation] = {
     **{name: call for name, call in FUNCTIONS.items() if name not in _NO_METHODS},
-    "sort": _sort_method,
+    "sort": of_torch(sort),
 }
