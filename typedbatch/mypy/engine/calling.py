@@ -29,11 +29,10 @@ from mypy.typevars import has_no_typevars
 from typedbatch.mypy.arrays.declared import STEPS, declared_by, is_array
 from typedbatch.mypy.arrays.distributions import CONSTRUCTORS, HOME, KL, divergence
 from typedbatch.mypy.arrays.distributions import METHODS as DISTRIBUTION_METHODS
-from typedbatch.mypy.arrays.einops import FUNCTIONS as EINOPS_FUNCTIONS
-from typedbatch.mypy.arrays.einops import HOME as EINOPS
 from typedbatch.mypy.arrays.held import bind, learn_run
+from typedbatch.mypy.arrays.making import DRAWS, OWNERS
+from typedbatch.mypy.arrays.products import EINOPS, EINOPS_FUNCTIONS
 from typedbatch.mypy.arrays.pythons import PYTHONS
-from typedbatch.mypy.arrays.random import DRAWS, OWNERS
 from typedbatch.mypy.arrays.sizes import Size, number
 from typedbatch.mypy.arrays.tables import FUNCTIONS, METHODS, RESHAPED_IN_PLACE
 from typedbatch.mypy.arrays.values import (

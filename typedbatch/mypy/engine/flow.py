@@ -13,9 +13,8 @@ from mypy.types import CallableType, TupleType, Type, get_proper_type
 from typedbatch.mypy.arrays.declared import declared_by
 from typedbatch.mypy.arrays.elementwise import in_place
 from typedbatch.mypy.arrays.held import bind, learn_run
-from typedbatch.mypy.arrays.operating import operate
-from typedbatch.mypy.arrays.ranks import Ranks
-from typedbatch.mypy.arrays.sizes import Size
+from typedbatch.mypy.arrays.pythons import operate
+from typedbatch.mypy.arrays.sizes import Ranks, Size
 from typedbatch.mypy.arrays.values import Array, Literal, MisfitError, Record, Several, Value, join
 from typedbatch.mypy.batches.content import NOTHING, Content, Items, Object, Ref
 from typedbatch.mypy.batches.needs import Needs

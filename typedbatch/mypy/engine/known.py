@@ -12,12 +12,10 @@ from mypy.maptype import map_instance_to_supertype
 from mypy.nodes import Decorator, MemberExpr, NameExpr, Node, RefExpr, TypeInfo, Var
 from mypy.types import CallableType, Instance, LiteralType, TupleType, Type, get_proper_type
 
-from typedbatch.mypy.arrays.declared import ONE_PER_STEP, STEPS_FIRST, Declared, declared_by, is_array
+from typedbatch.mypy.arrays.declared import ONE_PER_STEP, STEPS_FIRST, Declared, declared_by, is_array, mark_of
 from typedbatch.mypy.arrays.dtypes import BOOL
 from typedbatch.mypy.arrays.held import array_of
-from typedbatch.mypy.arrays.marks import mark_of
-from typedbatch.mypy.arrays.ranks import Ranks
-from typedbatch.mypy.arrays.sizes import Name, Size, named, new_scope, number
+from typedbatch.mypy.arrays.sizes import Name, Ranks, Size, named, new_scope, number
 from typedbatch.mypy.arrays.values import (
     UNKNOWN,
     Array,
