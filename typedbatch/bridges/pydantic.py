@@ -102,7 +102,9 @@ def _read(value: Any, field: Field | None) -> Any:
     leaf = to_leaf(_WORDS.get(value, value) if isinstance(value, str) else value)
     if is_objects(leaf):
         known: dict[Any, float] = {**_WORDS, None: math.nan} if has_numbers else {**_WORDS}
-        parts = [known.get(part, part) if type(part) in (str, NoneType) else part for part in leaf.ravel().tolist()]
+        parts: list[Any] = [
+            known.get(part, part) if type(part) in (str, NoneType) else part for part in leaf.ravel().tolist()
+        ]
         if set(map(type, parts)) == {int}:  # which int64 cannot hold
             leaf = np.array(parts, np.uint64).reshape(leaf.shape) if min(parts) >= 0 and max(parts) < 2**64 else leaf
         elif set(map(type, parts)) <= {int, float} and (options or not all(map(_WORDS.__contains__, leaf.ravel()))):

@@ -154,7 +154,7 @@ def _dims_of_spans(schema: Schema, masks: Masks, axis: int) -> dict[str, Span]:
         dim = _dim_of(schema, name, axis)
         if dim is not None and dim.sort is Sort.NAMED:
             found.setdefault(dim.text, set()).add(_SPANS[name] if _SPANS[name] in masks else "whole")
-    dims = {text: spans.pop() for text, spans in found.items() if len(spans) == 1}
+    dims: dict[str, Span] = {text: spans.pop() for text, spans in found.items() if len(spans) == 1}
     for one, other in permutations(dims, 2):
         if {dims[one], dims[other]} == {"prompt", "response"}:
             dims = {**dims, f"{one}+{other}": "whole"}
