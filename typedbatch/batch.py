@@ -442,8 +442,8 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, WithNulls, Display, OpenFields
             A Batch of the class that all have in common, else a plain one; ``Batch()`` for an empty list.
 
         Raises:
-            StructureError: Names, kinds, shapes or meta differ (a ``ValueError``), or so do the lengths of the fields of
-                one record. Those of a plain Batch give a warning.
+            StructureError: Names, kinds, shapes or meta differ (a ``ValueError``), or so do the lengths of the fields
+                of one record. Those of a plain Batch give a warning.
             SettingError: ``widths`` is something else, or ids are padded without ``pad_token_id``.
         """
         parts = batches if widths == "error" else same_widths(batches, widths, pad_token_id, first=1)
