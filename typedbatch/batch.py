@@ -486,7 +486,7 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, WithNulls, Display, OpenFields
     def to_torch(self, dtype: Dtype | None = None, device: Device = "cpu") -> Batch:
         """Return a Batch with tensors in place of numeric arrays. Memory is shared where torch can use it.
 
-        ``None``, text and object arrays stay unchanged. Distributions move to ``device``.
+        ``None``, text and object arrays stay unchanged. Distributions, and tensors among objects, move to ``device``.
 
         Args:
             dtype: Dtype of the floating tensors; None for no change. Integers and flags keep their dtype, since
@@ -506,7 +506,8 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, WithNulls, Display, OpenFields
     def to(self: B, device: Device | None = None, *, dtype: Dtype | None = None, non_blocking: bool = False) -> B:
         """Return a Batch of the same class with its tensors on ``device``; ``accelerate.send_to_device`` calls it.
 
-        ``None``, text, dates and object arrays stay unchanged. As in torch, a tensor that is there already is shared.
+        ``None``, text, dates and objects stay unchanged, but tensors among objects, and in their lists and dicts, move.
+        As in torch, a tensor that is there already is shared.
 
         Args:
             device: Device of the tensors, those of distributions too; None for no change.
@@ -522,7 +523,7 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, WithNulls, Display, OpenFields
     def pin_memory(self: B) -> B:
         """Return a Batch of the same class with its tensors in pinned memory.
 
-        A DataLoader with ``pin_memory=True`` calls it. ``None``, text, dates and object arrays stay unchanged.
+        A DataLoader with ``pin_memory=True`` calls it. Other values are treated as by :meth:`to`.
 
         Raises:
             LeafError: A field is a numeric array of numpy, a tensor is not on the CPU, or the machine has no GPU.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict, namedtuple
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,10 @@ from torch.distributions import Normal
 from torch.utils.data import DataLoader
 
 from tests.ops.helpers import assert_identical
-from typedbatch import Batch, ObsBatch
+from typedbatch import Batch, BatchRecord, Column, ObsBatch, Ragged, convert, objects
 from typedbatch._tree.lengths import leaves
 from typedbatch.bridges.torch_data import BatchDataset, collate
+from typedbatch.conversion import to_numpy, to_torch
 from typedbatch.errors import LeafError
 from typedbatch.rows import repeat
 
@@ -70,6 +72,98 @@ def test_accelerate_moves_everything_or_fails():
         sent_by_accelerate(Batch(t=torch.zeros(1), r=[0.5]), "meta")
 
 
+Pair = namedtuple("Pair", "a b")
+
+
+def held(tensor: torch.Tensor) -> list[Any]:
+    """Return objects of a column, each of which holds the tensor."""
+    column = np.empty(2, object)
+    column[0] = tensor
+    return [
+        tensor,
+        [tensor, 1],
+        (1, tensor),
+        Pair(tensor, 1),
+        {"pixels": [{"deep": tensor}]},
+        OrderedDict(a=tensor),
+        Batch(t=tensor, n=np.ones(1), o=objects([tensor])),
+        Normal(tensor, tensor),
+        column,
+        Ragged.from_lists([{"x": tensor}]),
+    ]
+
+
+def devices(value: Any) -> set[str]:
+    """Return the devices of all tensors in an object."""
+    if isinstance(value, torch.Tensor):
+        return {value.device.type}
+    if isinstance(value, Normal):
+        return devices(value.loc) | devices(value.scale)
+    if isinstance(value, Ragged):
+        return devices(value.values)
+    if isinstance(value, (Batch, dict)):
+        value = list(value.values() if isinstance(value, dict) else value.__dict__.values())
+    return set().union(*map(devices, value)) if isinstance(value, (list, tuple, np.ndarray)) else set()
+
+
+MOVES = {
+    "to": lambda batch: batch.to("meta"),
+    "to_torch": lambda batch: batch.to_torch(device="meta"),
+    "conversion.to_torch": lambda batch: to_torch(batch, device="meta"),
+    "convert": lambda batch: convert(batch, Objects, device="meta"),
+}
+
+
+class Objects(BatchRecord):
+    x: Column[Any]
+    y: torch.Tensor
+
+
+@pytest.mark.parametrize("move", MOVES.values(), ids=MOVES)
+@pytest.mark.parametrize("number", range(10))
+def test_tensors_in_columns_of_objects_are_moved(move, number):
+    item = held(torch.ones(3))[number]
+    batch = Objects(x=objects([item, item, "text", None]), y=torch.ones(4))
+    moved = move(batch)
+    assert type(moved.x[0]) is type(item)
+    assert devices(moved.x[0]) == {"meta"}
+    assert devices(item) == {"cpu"}
+    assert batch.x[0] is item
+    assert moved.x[0] is moved.x[1]  # it is moved once
+    assert list(moved.x[2:]) == ["text", None]
+    if move is not MOVES["convert"]:  # It needs all fields.
+        assert devices(move(Batch(n={"x": objects([item])})).n.x[0]) == {"meta"}
+        if not isinstance(item, Batch):  # In a row it is a nested batch, whose arrays to() refuses.
+            assert devices(move(Batch(x=objects([item]))[0]).x) == {"meta"}
+
+
+def test_numpy_gets_the_tensors_in_columns_of_objects_too():
+    batch = Batch(x=objects(held(torch.ones(3))[:7]))
+    assert not any(map(devices, batch.to_numpy().x))
+    assert not any(map(devices, to_numpy(batch).x))
+    assert all(map(devices, batch.x))
+
+
+def test_objects_without_tensors_stay_the_very_same():
+    circle: list[Any] = [{"a": 1}]
+    circle.append(circle)
+    batch = Batch(
+        x=objects([circle, {"a": [1]}, np.ones(2), (1, "a")]), m=np.ma.array(["a", None], mask=[0, 1], dtype=object)
+    )
+    for moved in (batch.to("meta"), batch.to_torch(device="meta"), batch.to_numpy(), batch.to(dtype=torch.float64)):
+        assert moved.x is batch.x
+        assert moved.m is batch.m
+    circle.append(torch.ones(1))
+    assert batch.to("meta").x[0][2].device.type == "meta"
+    masked = Batch(m=np.ma.array([torch.ones(1), None], mask=[0, 1], dtype=object)).to("meta").m
+    assert (masked.mask.tolist(), masked[0].device.type) == ([False, True], "meta")
+
+
+def test_the_floats_in_objects_are_cast_with_the_others():
+    half = Batch(x=objects([{"f": torch.ones(1), "i": torch.ones(1, dtype=torch.int64)}])).to(dtype=torch.bfloat16).x[0]
+    assert (half["f"].dtype, half["i"].dtype) == (torch.bfloat16, torch.int64)
+
+
 class Pinned(torch.Tensor):
     """Stands for a tensor where there is a GPU."""
 
@@ -83,10 +177,12 @@ class Pinned(torch.Tensor):
 
 def test_what_a_loader_asks_for_pins_every_tensor():
     batch = Batch(t=Pinned(torch.zeros(2)), n={"t": Pinned(torch.ones(2))}, uid=np.array(["a", "b"], object))
+    batch.x = objects([[Pinned(torch.zeros(1))], "x"])
     pinned = torch.utils.data._utils.pin_memory.pin_memory(batch)  # noqa: SLF001  # what a loader calls
     assert pinned is not batch
     assert (pinned.t.tolist(), pinned.n.t.tolist()) == ([1, 1], [2, 2])
     assert pinned.uid is batch.uid
+    assert pinned.x[0][0].tolist() == [1]
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="what happens without a GPU")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 from numpy import ndarray
@@ -17,13 +18,17 @@ from typedbatch._tree.kinds import (
     DISTRIBUTION,
     KINDS,
     NONE,
+    NUMBER,
     OBJECT,
     RAGGED,
     SCALAR,
     TENSOR,
+    Kind,
     Tree,
+    is_objects,
     kind_of,
     new_sequences,
+    object_array,
 )
 from typedbatch._tree.lengths import require_rows
 from typedbatch._tree.meta import keep_meta
@@ -49,7 +54,7 @@ def to_numpy(x: Any) -> Any:
         shared. Gradients are cut. bfloat16 and float8, which numpy lacks, become float32.
     """
     leaf = to_leaf(x)
-    return leaf_to_numpy(leaf) if kind_of(leaf) is not BATCH else map_leaves(leaf, leaf_to_numpy)
+    return _all_to_numpy(leaf) if kind_of(leaf) is not BATCH else map_leaves(leaf, _all_to_numpy)
 
 
 def to_torch(x: Any, dtype: Dtype | None = None, device: Device = "cpu") -> Any:
@@ -61,7 +66,8 @@ def to_torch(x: Any, dtype: Dtype | None = None, device: Device = "cpu") -> Any:
         device: Device of the result.
 
     Returns:
-        A tensor, or a Batch for a dict or a Batch. ``None``, text, object arrays and distributions stay unchanged.
+        A tensor, or a Batch for a dict or a Batch. ``None``, text, object arrays and distributions stay unchanged, but
+        tensors in them move.
         Memory is shared where torch can use it: native byte order, forward strides, writable, same dtype and device.
 
     Raises:
@@ -96,6 +102,7 @@ class no_grad:  # noqa: N801  # The name is torch's; torch.no_grad itself does m
             self._switch(True)
 
 
+_WITHOUT_TENSORS: Final = frozenset({NONE, NUMBER, OBJECT, SCALAR})
 _torch_side: list[Any] = []
 
 
@@ -141,7 +148,13 @@ def leaf_to_numpy(leaf: Any) -> Any:
 def tree_to_numpy(tree: T) -> T:
     """Return a new tree with arrays in place of tensors."""
     tensor = getattr(sys.modules.get("torch"), "Tensor", None)
-    return map_leaves(tree, leaf_to_numpy, tensor, getattr(tensor, "numpy", None))
+    return map_leaves(tree, _all_to_numpy, tensor, getattr(tensor, "numpy", None))
+
+
+def _all_to_numpy(leaf: Any) -> Any:
+    if type(leaf) is ndarray and leaf.dtype != object:
+        return leaf
+    return map_objects(leaf, leaf_to_numpy) if KINDS[type(leaf)] is not RAGGED else leaf_to_numpy(leaf)
 
 
 def tree_to_torch(tree: T, dtype: Dtype | None, device: Device | None) -> T:
@@ -214,7 +227,7 @@ def float_dtype(dtype: Any) -> Any:
 
 
 def leaf_to_torch(dtype: Dtype | None, device: Device | None, only_floats: bool = False) -> Callable[[Any], Any]:
-    """Return a function that turns a leaf into a tensor; it returns ``None``, text and object arrays unchanged.
+    """Return a function that turns a leaf into a tensor, and moves those in objects; others are returned unchanged.
 
     Args:
         dtype: Dtype of the tensors, as :func:`torch_dtype` returns it.
@@ -231,16 +244,61 @@ def leaf_to_torch(dtype: Dtype | None, device: Device | None, only_floats: bool 
     def convert(leaf: Any) -> Any:
         kind = KINDS[type(leaf)]
         if kind is ARRAY or kind is SCALAR:
-            return cast(side.to_tensor(leaf), dtype, device) if leaf.dtype.kind in "biufc" else leaf
+            if leaf.dtype.kind in "biufc":
+                return cast(side.to_tensor(leaf), dtype, device)
+            return map_objects(leaf, convert)
         if kind is TENSOR:
             return cast(leaf, dtype, device)
-        if kind is DISTRIBUTION and device is not None:
+        if kind is DISTRIBUTION:
             from typedbatch._tree.distributions import map_dist
 
-            return map_dist(leaf, lambda tensor: tensor.to(device))
-        return map_values(leaf, convert) if kind is RAGGED else leaf
+            return leaf if device is None else map_dist(leaf, lambda tensor: tensor.to(device))
+        return map_values(leaf, convert) if kind is RAGGED else map_objects(leaf, convert)
 
     return convert
+
+
+def map_objects(column: Any, function: Callable[[Any], Any]) -> Any:
+    """Return a column of objects with ``function`` applied to every tensor and distribution in them.
+
+    They are found in lists, tuples, dicts, Batches and columns, which are copied if they hold one. A column without
+    any, or another leaf, is returned itself. One object of a column is treated alike, as a row holds it.
+    """
+    done: dict[int, Any] = {}
+
+    def convert(value: Any) -> Any:
+        kind = KINDS[type(value)]
+        if kind in _WITHOUT_TENSORS:
+            return value
+        if id(value) not in done:
+            done[id(value)] = value  # It may contain itself.
+            done[id(value)] = convert_inside(value, kind)
+        return done[id(value)]
+
+    def convert_inside(value: Any, kind: Kind) -> Any:
+        if kind is TENSOR or kind is DISTRIBUTION:
+            return function(value)
+        if kind is BATCH or kind is RAGGED:
+            return map_leaves(value, convert) if kind is BATCH else map_values(value, convert)
+        is_column = is_objects(value)
+        if not is_column and not isinstance(value, (dict, list, tuple)):
+            return value
+        old = list(value.values() if isinstance(value, dict) else np.ma.getdata(value).flat if is_column else value)
+        new = [convert(item) for item in old]
+        if all(item is other for item, other in zip(new, old, strict=True)):
+            return value
+        if isinstance(value, tuple):
+            return getattr(value, "_make", tuple)(new)
+        out = copy.copy(value)
+        if isinstance(out, dict):
+            out.update(zip(value, new, strict=True))
+        elif isinstance(out, list):
+            out[:] = new
+        else:
+            np.ma.getdata(out)[...] = object_array(new).reshape(out.shape)
+        return out
+
+    return convert(column)
 
 
 def map_leaves(

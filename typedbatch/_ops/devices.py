@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from typedbatch._ops.conversion import float_dtype, map_leaves, require_device, torch_side
+from typedbatch._ops.conversion import float_dtype, map_leaves, map_objects, require_device, torch_side
 from typedbatch._tree.kinds import ARRAY, DISTRIBUTION, KINDS, SCALAR, TENSOR, Tree, describe
 from typedbatch.errors import LeafError
 
@@ -51,6 +51,6 @@ def _on_tensors(tree: T, on_leaf: Callable[[Any], Any], on_parameter: Callable[[
             return map_dist(leaf, on_parameter)
         if (kind is ARRAY or kind is SCALAR) and leaf.dtype.kind in "biufc":
             raise LeafError(f"{who} takes tensors, got {describe(leaf)}; to_torch() makes it one")
-        return leaf
+        return map_objects(leaf, apply)
 
     return map_leaves(tree, apply)

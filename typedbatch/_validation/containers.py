@@ -3,39 +3,53 @@
 from __future__ import annotations
 
 import collections.abc as abc
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
+from contextlib import suppress
 from functools import partial
 from itertools import count
-from typing import Any, Union, get_args
+from typing import Any, NotRequired, Required, Union, get_args, get_origin
+
+from typing_extensions import Format, ReadOnly, get_annotations
 
 from typedbatch._level import Level
 from typedbatch._tree.kinds import Tree
 from typedbatch._validation.validate import Boundary, Validator, validator_of
-from typedbatch.schema.annotations import alternatives, bare
-from typedbatch.schema.read import is_schema
+from typedbatch.errors import DeclarationError, SchemaError
+from typedbatch.schema.annotations import alternatives, bare, resolve, scope_of
+from typedbatch.schema.read import is_bare_protocol, is_schema, options_of
 from typedbatch.schema.values import class_of
 
 
-def find_validator(hint: Any) -> Validator | None:
-    """Return the validator for values with a resolved annotation; None if the annotation has no batch in it."""
+def find_validator(hint: Any, outer: tuple[Any, ...] = ()) -> Validator | None:
+    """Return the validator for values with a resolved annotation; None if the annotation has no batch in it.
+
+    Args:
+        hint: Annotation.
+        outer: Classes that the value is in a field of, whose fields are not checked again inside.
+    """
     hint, _ = bare(hint)
     options = [bare(option)[0] for option in alternatives(hint)]
     schemas = [option for option in options if is_schema(option)]
     if schemas and all(is_schema(option) or option is type(None) for option in options):
         return validator_of(hint)
     if len(options) > 1:
-        return _validator_in_union(options)
+        return _validator_in_union(options, outer)
     cls, args = class_of(hint), get_args(hint)
+    if is_bare_protocol(cls):
+        return partial(_refuse_batches, cls)
+    if validators := field_validators(hint, outer):
+        return partial(_with_fields, cls, validators)
     if not isinstance(cls, type) or not args:
         return None
     if cls is tuple:
-        return _validator_in_tuple(args)
-    validator = find_validator(args[-1] if cls in _MAPPINGS else args[0])
+        return _validator_in_tuple(args, outer)
+    validator = find_validator(args[-1] if cls in _MAPPINGS else args[0], outer)
     if validator is None:
         return None
     if cls in _MAPPINGS:
         return _validator_in_mapping(validator)
-    if cls in (list, abc.Sequence, abc.MutableSequence, abc.Collection):
+    if cls in (list, deque, abc.Sequence, abc.MutableSequence, abc.Collection):
         return _validator_in_items(validator)
     if cls in (abc.Iterable, abc.Iterator, abc.Generator, abc.AsyncIterable, abc.AsyncIterator, abc.AsyncGenerator):
         return partial(_validated_lazily, validator)
@@ -43,26 +57,83 @@ def find_validator(hint: Any) -> Validator | None:
     return None
 
 
-_MAPPINGS = (dict, abc.Mapping, abc.MutableMapping)
+_MAPPINGS = (dict, defaultdict, OrderedDict, abc.Mapping, abc.MutableMapping)
 
 
-def _validator_in_union(options: list[Any]) -> Validator | None:
+def field_validators(hint: Any, outer: tuple[Any, ...] = ()) -> dict[str, Validator]:
+    """Return the validators of the fields of a dataclass, attrs class, named tuple or TypedDict that hold batches."""
+    cls, found = class_of(hint), dict[str, Validator]()
+    if not isinstance(cls, type) or cls in outer or not any(hasattr(cls, name) for name in _WITH_FIELDS):
+        return found
+    types = dict(zip(getattr(cls, "__parameters__", ()), get_args(hint), strict=False))
+    for base in reversed(cls.__mro__):
+        for name, annotation in get_annotations(base, format=Format.FORWARDREF).items():
+            with suppress(DeclarationError):  # Its names cannot be read at run time.
+                declared = resolve(annotation, types, scope_of(base))
+                while get_origin(declared) in _KEYS:
+                    declared = resolve(get_args(declared)[0], types, scope_of(base))
+                if (validator := find_validator(declared, (*outer, cls))) is not None:
+                    found[name] = validator
+    return found
+
+
+_WITH_FIELDS = ("__dataclass_fields__", "__attrs_attrs__", "_fields", "__total__")
+_KEYS = (Required, NotRequired, ReadOnly)
+_ABSENT: Any = object()
+
+
+def _with_fields(
+    cls: Any, validators: dict[str, Validator], value: Any, name: str, boundary: Boundary, level: Level
+) -> Any:
+    """Validate the fields of an object; a named tuple or dict in which a batch becomes a record is replaced."""
+    is_dict = issubclass(cls, dict)
+    if not isinstance(value, dict if is_dict else cls):
+        return value
+    changed: dict[str, Any] = {}
+    for key, validator in validators.items():
+        field = value.get(key, _ABSENT) if is_dict else getattr(value, key, _ABSENT)
+        shown = f"{name}[{key!r}]" if is_dict else f"{name}.{key}"
+        if field is not _ABSENT and (new := validator(field, shown, boundary, level)) is not field:
+            changed[key] = new
+    if changed and type(value) is dict:
+        return {**value, **changed}
+    replace: Any = getattr(value, "_replace", None) if changed and isinstance(value, tuple) else None
+    return value if replace is None else replace(**changed)
+
+
+def _refuse_batches(cls: Any, value: Any, name: str, boundary: Boundary, level: Level) -> Any:
+    """Refuse a batch as an argument that is declared by a protocol which is not a schema, so that it looks checked."""
+    if isinstance(value, Tree):
+        options_of(cls)
+    return value
+
+
+def _validator_in_union(options: list[Any], outer: tuple[Any, ...]) -> Validator | None:
     """Return the validator for a union with other types than batches. The class of a value selects the alternative."""
     validators: list[tuple[type, Validator]] = []
     schemas = tuple(option for option in options if is_schema(option))
     for option in options:
-        validator = None if option in schemas else find_validator(option)
+        validator = None if option in schemas else find_validator(option, outer)
         if validator is not None:
-            validators.append((class_of(option), validator))
+            cls = class_of(option)
+            validators.append(
+                (Tree if is_bare_protocol(cls) else dict if hasattr(cls, "__total__") else cls, validator)
+            )
     if schemas:
-        validators.append((Tree, validator_of(Union[schemas])))  # noqa: UP007  # the parts are only known now
+        validators.insert(0, (Tree, validator_of(Union[schemas])))  # noqa: UP007  # the parts are only known now
     if not validators:
         return None
 
     def validate_value(value: Any, name: str, boundary: Boundary, level: Level) -> Any:
+        errors: list[SchemaError] = []
         for cls, validator in validators:
             if isinstance(value, cls):
-                return validator(value, name, boundary, level)
+                try:
+                    return validator(value, name, boundary, level)
+                except SchemaError as error:
+                    errors.append(error)
+        if errors:
+            raise errors[0]
         return value
 
     return validate_value
@@ -93,11 +164,11 @@ def _rebuilt(value: Any, items: list[Any]) -> Any:
     return tuple(items) if type(value) is tuple else items
 
 
-def _validator_in_tuple(args: tuple[Any, ...]) -> Validator | None:
+def _validator_in_tuple(args: tuple[Any, ...], outer: tuple[Any, ...]) -> Validator | None:
     if len(args) == 2 and args[1] is Ellipsis:
-        validator = find_validator(args[0])
+        validator = find_validator(args[0], outer)
         return None if validator is None else _validator_in_items(validator)
-    validators = [find_validator(arg) for arg in args]
+    validators = [find_validator(arg, outer) for arg in args]
     if not any(validators):
         return None
 

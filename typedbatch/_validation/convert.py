@@ -10,7 +10,18 @@ from typing_extensions import TypeForm
 
 from typedbatch._compiling import break_graph, is_compiling
 from typedbatch._ops.conversion import leaf_to_device, leaf_to_numpy
-from typedbatch._tree.kinds import ARRAY, BATCH, KINDS, RAGGED, TENSOR, Kind, describe, new_sequences, new_tree
+from typedbatch._tree.kinds import (
+    ARRAY,
+    BATCH,
+    KINDS,
+    RAGGED,
+    TENSOR,
+    Kind,
+    describe,
+    is_objects,
+    new_sequences,
+    new_tree,
+)
 from typedbatch._tree.meta import keep_meta
 from typedbatch._validation.validate import class_for, validate_at
 from typedbatch.batch import Batch
@@ -131,6 +142,8 @@ def _converted(batch: Any, schema: Schema | None, kind: Kind, turns: dict[Kind, 
                 wanted = leaves.get(name, kind)
                 if wanted is None:
                     wanted = own if own in _LEAVES else kind
+                if TENSOR in turns and is_objects(value):  # The column stays, and the tensors in it move.
+                    wanted = TENSOR
                 out[name] = turns[wanted](value)
     except TypedBatchError as error:
         raise error.under(name) from error.__cause__

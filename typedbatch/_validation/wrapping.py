@@ -7,13 +7,17 @@ import inspect
 import sys
 import types
 from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from dataclasses import is_dataclass
 from inspect import Parameter
-from typing import Any, get_args
+from typing import Any, Unpack, get_args, get_origin
+
+import typing_extensions
+from typing_extensions import is_typeddict
 
 from typedbatch._compiling import break_graph, called_while_compiling, is_compiling
 from typedbatch._declaration import outside, show_place
 from typedbatch._level import Level, current_level
-from typedbatch._validation.containers import find_validator, is_awaitable, numbered, relay
+from typedbatch._validation.containers import field_validators, find_validator, is_awaitable, numbered, relay
 from typedbatch._validation.validate import UNSTEADY, Validator, validate_at
 from typedbatch.batch import Batch
 from typedbatch.errors import CallError, DeclarationError, Problem
@@ -40,6 +44,8 @@ def wrapped(function: Any, level: Level | None) -> Any:
     # The place is the line of the decorator, because the constructor of a dataclass has no file.
     frame = outside(sys._getframe())
     place = f"{cls.__module__}.{cls.__qualname__}()  {show_place(frame.f_code.co_filename, frame.f_lineno)}"
+    if is_typeddict(cls):
+        raise TypeError(f"{cls.__name__} is a TypedDict, so its dicts are built unchecked; decorate what takes them")
     if issubclass(cls, Batch):
         init = cls.__init__
 
@@ -51,10 +57,29 @@ def wrapped(function: Any, level: Level | None) -> Any:
 
         cls.__init__ = construct
     elif hasattr(cls.__init__, "__code__"):
-        cls.__init__ = _wrapper(cls.__init__, _LazyPlan(cls.__init__, level, place))
+        plans = _LazyPlan(cls.__init__, level, place)
+        init = _wrapper(cls.__init__, plans)
+        has_fields = is_dataclass(cls) or hasattr(cls, "__attrs_attrs__")
+        cls.__init__ = _with_made_fields(cls, init, plans) if has_fields else init
     elif hasattr(cls.__new__, "__code__"):  # of a named tuple
         cls.__new__ = staticmethod(_wrapper(cls.__new__, _LazyPlan(cls.__new__, level, place)))
     return cls
+
+
+def _with_made_fields(cls: Any, init: Any, plans: _LazyPlan) -> Any:
+    """Return a constructor that validates all fields afterwards, also those that a ``default_factory`` sets."""
+    fields = functools.cache(functools.partial(field_validators, cls))
+
+    @functools.wraps(init)
+    def construct(self: Any, *args: Any, **kwargs: Any) -> None:
+        init(self, *args, **kwargs)
+        plan, level = plans.current()
+        if level != "off":
+            for name, validator in fields().items():
+                if (value := getattr(self, name, None)) is not None:
+                    object.__setattr__(self, name, validator(value, name, plan.field_of, level))
+
+    return construct
 
 
 class _LazyPlan:
@@ -161,6 +186,8 @@ def _plain_wrapper(function: Callable[..., Any], plans: _LazyPlan) -> Any:
     return call
 
 
+_UNPACKED = (Unpack, typing_extensions.Unpack)
+
 _CheckedCall = tuple[tuple[Any, ...], dict[str, Any], Sizes | None]
 """The arguments of a call after validation, and the sizes of names in it, or None if sizes are not checked."""
 
@@ -186,6 +213,12 @@ class _Plan:
         signature, hints = inspect.signature(function), dict[str, Any]()
         for position, parameter in enumerate(signature.parameters.values()):
             hint = self._readable(parameter.annotation)
+            if parameter.kind is Parameter.VAR_KEYWORD and get_origin(hint) in (
+                Unpack,
+                typing_extensions.Unpack,
+            ):  # of a TypedDict
+                self.keywords |= field_validators(get_args(hint)[0])
+                continue
             if hint is not None:
                 hints[parameter.name] = hint
             self._add(position, parameter, None if hint is None else find_validator(hint))
@@ -201,6 +234,9 @@ class _Plan:
         self.checks_result = self.returns is not None or (self.call_check is not None and self.call_check.checks_result)
         self.yields = find_validator(parts[0]) if parts else None
         self.ends = find_validator(parts[2]) if len(parts) == 3 else None
+
+    def field_of(self, name: str) -> str:
+        return f"field `{name}` of {self.place}"
 
     def argument_of(self, name: str) -> str:
         return f"argument `{name}` of {self.place}"

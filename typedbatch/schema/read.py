@@ -44,6 +44,14 @@ def is_schema(hint: Any) -> bool:
     return isinstance(cls, type) and (BatchProtocol in cls.__mro__ or issubclass(cls, Batch))
 
 
+def is_bare_protocol(hint: Any) -> bool:
+    """Return True for a protocol with fields, beside members of ``Batch``, that lacks ``BatchProtocol`` as a base."""
+    cls = class_of(hint)
+    is_protocol = isinstance(cls, type) and getattr(cls, "_is_protocol", False) and not is_schema(cls)
+    names = (name for base in cls.__mro__ for name, _, _ in _own_members(base)) if is_protocol else ()
+    return not all(hasattr(Batch, name) for name in names)
+
+
 def options_of(schema: Any) -> tuple[Any, ...]:
     """Return the members of a union of schemas, or the schema itself. Aliases are resolved.
 
@@ -61,6 +69,7 @@ def options_of(schema: Any) -> tuple[Any, ...]:
             # The error text must not contain the values of an array.
             what = describe(option) if KINDS[type(option)] in (ARRAY, TENSOR, BATCH) else show(option)
             reason = f"{what} is not a schema; a schema is a class that inherits from BatchProtocol or BatchRecord"
+            reason += f": class {what}(BatchProtocol, Protocol)" if is_bare_protocol(option) else ""
             is_batch = KINDS[type(option)] is BATCH
             raise DeclarationError(f"{reason}, and it comes after the batch" if is_batch else reason)
     with suppress(TypeError):  # Annotated[Rollout, ["a note"]] is not hashable
@@ -220,7 +229,7 @@ def _bind(hint: Any, outer: Types, bindings: dict[type, Types]) -> None:
 def _own_members(cls: type) -> Iterator[tuple[str, Any, bool]]:
     if cls in _NOT_SCHEMAS:
         return
-    is_protocol = BatchProtocol in cls.__mro__
+    is_protocol = getattr(cls, "_is_protocol", False) or BatchProtocol in cls.__mro__
     for name, hint in get_annotations(cls, format=Format.FORWARDREF).items():
         if not is_class_var(hint) and (is_protocol or name[:2] != "__"):
             yield name, hint, name in cls.__dict__
