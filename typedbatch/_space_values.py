@@ -93,4 +93,6 @@ def copied(value: Any) -> Any:
         return value.clone()
     if isinstance(value, Mapping):
         return {name: copied(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [*map(copied, value)]
     return tuple(map(copied, value)) if isinstance(value, tuple) else value

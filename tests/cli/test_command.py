@@ -418,7 +418,7 @@ def test_hdf5_files_of_others(tmp_path):
     with h5py.File(tmp_path / "a.h5", "a") as file:
         file.create_dataset("v", (2,), h5py.vlen_dtype(np.int64))
     with pytest.raises(
-        StorageError, match=r"a\.h5 cannot be read: field 'v': arrays of variable length are not read; open the file"
+        StorageError, match=r"a\.h5 cannot be read: field 'v': arrays of variable length, or of references, are not"
     ):
         read(tmp_path / "a.h5", unsafe_pickle=False)
 

@@ -269,9 +269,7 @@ def test_an_array_of_variable_length_is_refused_and_the_others_can_be_read(tmp_p
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file.create_dataset("parts", (2,), h5py.vlen_dtype(np.int64))
         file["text"] = "a"
-    with pytest.raises(
-        StorageError, match=r"field 'parts': arrays of variable length are not read; open the file with h5py"
-    ):
+    with pytest.raises(StorageError, match=r"field 'parts': arrays of variable length, .* open the file with h5py"):
         from_hdf5(tmp_path / "a.h5")
     with h5py.File(tmp_path / "a.h5") as file:
         assert from_hdf5(file["text"]) == "a"

@@ -248,7 +248,7 @@ class Collector(Generic[R_co]):
             self.seed = seed
         obs, info = self._vector.reset(seed)
         self._set_info(info)
-        self._infos.begin_all(info, self.num_envs)
+        self._infos.begin(info, np.ones(self.num_envs, bool))
         self._episodes.forget()
         self._state = deepcopy(self._initial_state)  # the policy may write into its state
         self._vector.obs = obs  # set last: after an interruption before this line, the next call resets again

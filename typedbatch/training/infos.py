@@ -40,8 +40,6 @@ class Infos:
         """The other names in infos, for an error text. They are collected until all selected names were reported."""
         self._first: tuple[Mapping[str, Any], NDArray[np.bool_]] | None = None
         """Info of the reset of environments whose next step is the first of an episode, and their mask."""
-        self._of_resets: set[str] = set()
-        """Names that resets report. A vector in SAME_STEP mode merges them with those that its wrappers report."""
 
     def begin(self, info: Mapping[str, Any], begins: NDArray[np.bool_] | None) -> None:
         """Note the info of a reset, which belongs to the rows of the next step.
@@ -50,12 +48,8 @@ class Infos:
             info: Info of the reset.
             begins: Mask of the environments that were reset; None if none were.
         """
-        self._first = None if begins is None else (info, begins)
-
-    def begin_all(self, info: Mapping[str, Any], num_envs: int) -> None:
-        """Note the info of a reset of all environments."""
-        self._of_resets |= info.keys()
-        self.begin(info, np.ones(num_envs, bool))
+        names = info.keys() & {*self.names, *(f"_{name}" for name in self.names)}
+        self._first = None if begins is None else ({name: copied(info[name]) for name in names}, begins)
 
     def of_step(
         self, info: Mapping[str, Any], last: Mapping[str, Any] | None, ended: NDArray[np.bool_] | None
@@ -68,17 +62,9 @@ class Infos:
             ended: Mask of their environments.
         """
         out = self.of(info, last, ended)
-        if self._first is None:
-            return out
-        first, begins = self._first
-        for name in out.keys() & first.keys() & self._of_resets:
-            reported = _reported(info, name)
-            if last is not None and ended is not None:
-                reported = np.where(ended, _reported(last, name), reported)
-            rows = begins & _reported(first, name) & ~reported
-            if rows.any():
-                with under(f"info.{name}"):
-                    out[name] = _put(out[name], _filled(first[name], self._zeros[name]), rows)
+        if self._first is not None:
+            steps = [(info, True)] if last is None else [(info, ~np.asarray(ended)), (last, ended)]
+            _add_first(out, *self._first, steps, self._zeros)
         return out
 
     def of(
@@ -88,7 +74,7 @@ class Infos:
 
         Args:
             info: Info that the vector returned.
-            other: Info that replaces it for some environments, for the names in it and those of resets, or None.
+            other: Info that replaces it for some environments, or None.
             rows: Mask of those environments.
         """
         self._learn(info)
@@ -98,7 +84,7 @@ class Infos:
         for name, zeros in self._zeros.items():
             with under(f"info.{name}"):
                 value = _filled(info.get(name), zeros)
-                if other is not None and (name in other or name in self._of_resets):
+                if other is not None and (name in info or name in other):
                     value = _put(value, _filled(other.get(name), zeros), rows)
             out[name] = value
         return out
@@ -125,9 +111,40 @@ class Infos:
             )
 
 
-def _reported(info: Mapping[str, Any], name: str) -> NDArray[np.bool_]:
+def _reported(info: Mapping[str, Any], name: str) -> Any:
     """Return a mask of the environments that have reported a name."""
     return np.asarray(info.get(f"_{name}", name in info))
+
+
+def _add_first(
+    out: dict[str, Any],
+    first: Mapping[str, Any],
+    begins: Any,
+    steps: Any,
+    zeros: Mapping[str, Any],
+    path: str = "info.",
+) -> None:
+    """Put into values the parts of the info of a reset that no step has reported.
+
+    Args:
+        out: Values of the rows of a step, in which values are replaced.
+        first: Info of the reset.
+        begins: Mask of the environments that were reset.
+        steps: Infos of steps, each with a mask of the environments for which it counts.
+        zeros: Value of an environment that does not report a name.
+        path: Path of the values, for errors.
+    """
+    for name in [name for name in out if name in first]:
+        rows = begins & _reported(first, name)
+        if isinstance(out[name], dict) and isinstance(first[name], Mapping):
+            inner = [(info[name], mask & _reported(info, name)) for info, mask in steps if name in info]
+            _add_first(out[name], first[name], rows, inner, zeros[name], f"{path}{name}.")
+            continue
+        for info, mask in steps:
+            rows = rows & ~(mask & _reported(info, name))
+        if rows.any():
+            with under(f"{path}{name}"):
+                out[name] = _put(out[name], _filled(first[name], zeros[name]), rows)
 
 
 def _zeros(value: Any, before: Any) -> Any:

@@ -36,6 +36,7 @@ class SingleEnv(SyncVectorEnv):
             return super().step(actions)
         env, infos = self.envs[0], dict[str, Any]()
         obs, rew, terminated, truncated, info = env.step(actions[0])
+        outcome = _column(rew, np.float64), _column(terminated, np.bool_), _column(truncated, np.bool_)
         if terminated or truncated:
             infos = self._add_info(infos, {"final_obs": obs, "final_info": info}, 0)
             obs, info = env.reset()
@@ -46,7 +47,7 @@ class SingleEnv(SyncVectorEnv):
             raise ValueError(f"observations of shape {space.shape} are declared, got one of {np.shape(obs)}")
         rows = np.empty((1, *space.shape), space.dtype)
         np.copyto(rows, np.asarray(obs)[None])
-        return rows, _column(rew, np.float64), _column(terminated, np.bool_), _column(truncated, np.bool_), infos
+        return rows, *outcome, infos
 
     @override
     def _add_info(self, vector_infos: dict[str, Any], env_info: dict[str, Any], env_num: int) -> dict[str, Any]:

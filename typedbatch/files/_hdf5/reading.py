@@ -142,7 +142,8 @@ def _require_readable(dataset: h5py.Dataset, kind: str) -> None:
         if TYPE not in dataset.attrs and h5py.check_string_dtype(dataset.dtype) is not None:
             return
         raise StorageError(
-            "arrays of variable length are not read; open the file with h5py, and pass from_hdf5() the members to read"
+            "arrays of variable length, or of references, are not read; open the file with h5py, and pass from_hdf5() "
+            "the members to read"
         )
     if kind not in ("ndarray", "Tensor", "scalar") or dataset.dtype.hasobject:
         raise StorageError(f"data of the type {kind!r} is not read: it may be a pickle, which could execute anything")
