@@ -38,6 +38,12 @@ class Rule(NamedTuple):
     holds: Callable[[Any], Any]
 
 
+class Got(str):
+    """Text about the values, which a rule of this package returns in place of False."""
+
+    __slots__ = ()
+
+
 class BatchRule(NamedTuple):
     """A rule across fields: a method of the record or protocol, marked with :func:`rule`.
 

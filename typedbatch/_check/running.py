@@ -142,7 +142,7 @@ def _run(
 
 
 def command_of_mypy(root: Path, *arguments: str, hidden: Iterable[Path] = ()) -> list[str]:
-    """Return the command of :mod:`typedbatch.mypy.command`, for which the folder it runs in is no source of modules."""
+    """Return the command of :mod:`typedbatch.mypy.command`, which imports nothing from the folder it runs in."""
     given = [str(root), json.dumps([*map(str, hidden)])]
     return [sys.executable, "-P", "-m", "typedbatch.mypy.command", *given, *arguments]
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from typedbatch._tree.meta import meta_of
-from typedbatch.rules import flat, in_kind_of, listed, members_of, of_fields, rule, same_numbers
+from typedbatch.rules import Got, flat, in_kind_of, listed, members_of, of_fields, rule, same_numbers
 
 _MIN_TOKENS = 8
 """Smallest number of tokens of a row from which missing log-probabilities are inferred: few tokens may have 0 nats."""
@@ -104,7 +104,7 @@ def logp_close(one: str, other: str, /, *, mask: str = "loss_mask", tolerance: f
     def holds(ours: Any, theirs: Any, counting: Any) -> Any:
         counts = flat(counting) != 0
         apart = np.abs(flat(ours) - flat(theirs))[counts]
-        return not apart.size or apart.mean() <= tolerance or f"{apart.mean():.2g} nats"
+        return not apart.size or apart.mean() <= tolerance or Got(f"{apart.mean():.2g} nats")
 
     words = f"{one} and {other} differ by at most {tolerance:g} nats in the mean"
     return of_fields(words, holds, one, other, mask, adjusted=same_numbers)

@@ -16,7 +16,7 @@ from typedbatch._tree.kinds import ARRAY, BATCH, KINDS, NUMBER, RAGGED, SCALAR, 
 from typedbatch._tree.lengths import count_rows, leaves
 from typedbatch.errors import Problem, TypedBatchError
 from typedbatch.records import view
-from typedbatch.rules import BatchRule, Rule
+from typedbatch.rules import BatchRule, Got, Rule
 from typedbatch.schema.explain import alternatives_taken, distance
 from typedbatch.schema.fields import Field, Schema
 from typedbatch.schema.paths import child
@@ -140,7 +140,7 @@ def _failures(rule: Rule | BatchRule, values: Any) -> _Wrong | str | None:
     """Evaluate a rule. Return its False results, a text if it raises an error, or None if it holds."""
     try:
         answer: Any = rule.holds(values)
-        if isinstance(answer, str):
+        if isinstance(answer, Got):
             return _Wrong(where=f", got {answer}")
         if isinstance(answer, (list, tuple)):
             answer = np.asarray(answer)
