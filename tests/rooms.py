@@ -24,7 +24,6 @@ ORDER = [
         "_gradient",
         "_names",
         "_open",
-        "_renamed",
         "_report",
         "_steps",
         "_typing",

@@ -67,24 +67,6 @@ def test_a_batch_of_arrays_works_without_torch_being_imported():
     assert run(code).strip() == "False"
 
 
-@pytest.mark.parametrize(
-    ("module", "name", "now"),
-    [
-        ("typedbatch", "OwnSizes", "SeparateSizes"),
-        ("typedbatch.rules", "some", "has_counted_token"),
-        ("typedbatch.rules", "groups_centred", "groups_centered"),
-    ],
-)
-def test_former_names_work_with_a_warning(module, name, now):
-    owner = importlib.import_module(module)
-    with pytest.warns(DeprecationWarning, match=f"{module}.{name} is now {module}.{now}") as caught:
-        found = getattr(owner, name)
-    assert found is getattr(owner, now)
-    assert caught[0].filename == __file__
-    with pytest.raises(AttributeError, match=f"module '{module}' has no attribute '{name}s'"):
-        getattr(owner, f"{name}s")
-
-
 def test_without_torch_a_conversion_says_what_to_install():
     code = (
         "import sys; sys.modules['torch'] = None\n"

@@ -122,6 +122,23 @@ def test_names_that_no_class_can_declare_are_comments():
     assert declared(infer_schema(Batch({"a b": np.zeros(2)}))).__name__ == "Inferred"
 
 
+@every_style
+def test_related_batches_share_a_class_and_values_are_a_field(style):
+    camera = {"x": np.zeros((2, 3))}
+    batch = Batch(obs=camera, obs_next=camera, other=camera, obs_cut={"x": np.zeros((2, 1))}, values=np.zeros(2))
+    source = infer_schema(batch, "Steps", style)
+    for text in (
+        "    obs: Obs\n",
+        "    obs_next: Obs\n",
+        "    other: Other\n",
+        "    obs_cut: ObsCut\n",
+        "    values: Float64",
+    ):
+        assert text in source
+    assert source.count("class Obs") == 2
+    validate(batch, declared(source, "Steps"))
+
+
 def test_classes_have_names_of_their_own():
     batch = Batch(obs={"obs": {"a": np.zeros(2)}}, batch_record={"a": np.zeros(2)}, float64={"a": np.zeros(2)})
     source = infer_schema(batch, "Obs", "record")

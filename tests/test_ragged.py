@@ -12,7 +12,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from jaxtyping import Float, Int
+from jaxtyping import BFloat16, Bool, Float, Float16, Float32, Int
 from torch import Tensor
 from torch.utils import _pytree
 
@@ -39,6 +39,7 @@ from typedbatch.errors import (
     SizeError,
     StorageError,
     StructureError,
+    TypedBatchError,
 )
 from typedbatch.files import load, save
 from typedbatch.infer import infer_schema
@@ -452,3 +453,40 @@ def test_packed_sequences_come_back_and_so_do_other_rows_in_their_order():
         Batch(r=ragged)[0].r.pack()
     with pytest.raises(StructureError, match="6 rows were packed, got 1"):
         Ragged.unpack(packed, Batch(y=[1]))
+
+
+class Declared(BatchRecord):
+    """Values of every kind that lists can become."""
+
+    ids: Int[Tensor, "tokens"]
+    logp: Float32[Tensor, "tokens"]
+    half: BFloat16[Tensor, "tokens"]
+    flags: Bool[np.ndarray, "tokens"]
+    small: Float16[np.ndarray, "tokens"]
+    patch: Float32[Tensor, "tokens 2"]
+    note: np.ndarray[Any, np.dtype[np.object_]] | None = None
+
+
+@pytest.mark.parametrize("form", [list, np.array, torch.tensor])
+@pytest.mark.parametrize("lengths", [[2, 1], [0, 3], [0, 0], []])
+@pytest.mark.parametrize("by_rows", [False, True])
+def test_lists_become_what_the_record_declares(form: Any, lengths: list[int], by_rows: bool) -> None:
+    columns = {
+        "ids": [form(list(range(n))) for n in lengths],
+        **{name: [form([0.5] * n) for n in lengths] for name in ("logp", "half", "small")},
+        "flags": [form([True] * n) for n in lengths],
+        "patch": [form([[0.5, 1.0]] * n) for n in lengths],
+    }
+    rows: Any = [{name: column[row] for name, column in columns.items()} for row in range(len(lengths))]
+    made = Ragged.from_lists(rows if by_rows else columns, into=Declared)
+    validate(made.values, Declared)
+    assert made.lengths.tolist() == lengths
+    assert made.values.patch.tolist() == [[0.5, 1.0]] * sum(lengths)
+    assert made.values.half.tolist() == [0.5] * sum(lengths)
+
+
+@pytest.mark.parametrize(("name", "given"), [("ids", [[0.5]]), ("flags", [[2]]), ("logp", [["a"]]), ("patch", [[1.0]])])
+def test_lists_that_no_declared_dtype_holds_are_refused_by_name(name: str, given: Any) -> None:
+    columns = {"ids": [[1]], "logp": [[1]], "half": [[1]], "flags": [[1]], "small": [[1]], "patch": [[[1, 2]]]}
+    with pytest.raises(TypedBatchError, match=rf"{name}\W"):
+        Ragged.from_lists({**columns, name: given}, into=Declared)

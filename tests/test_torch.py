@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 from multiprocessing.reduction import ForkingPickler
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -16,9 +17,9 @@ from torch import Tensor
 from torch.distributions import Categorical, Independent, Normal
 from torch.utils import _pytree
 
-from typedbatch import Batch, RolloutBatch, conforms, convert
+from typedbatch import Batch, BatchRecord, RolloutBatch, conforms, convert
 from typedbatch._ops.conversion import to_numpy, to_torch, to_torch_as
-from typedbatch.errors import LeafError, RowIndexError
+from typedbatch.errors import DeclarationError, LeafError, RowIndexError
 
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU"))]
 on_each_device = pytest.mark.parametrize("device", DEVICES)
@@ -188,6 +189,29 @@ def test_unusual_tensors_survive_pickle_or_are_copied_in_their_graph(special: st
 def test_a_dtype_that_torch_lacks_is_named():
     with pytest.raises(LeafError, match=r"field 'n\.a': f128\[2\] cannot become a tensor"):
         Batch(n={"a": np.ones(2, np.longdouble)}).to_torch()
+
+
+class HiddenState(NamedTuple):
+    h: Tensor
+    c: Tensor
+
+
+@pytest.mark.parametrize(
+    "several", [tuple, list, lambda parts: HiddenState(*parts)], ids=["tuple", "list", "named tuple"]
+)
+def test_tensors_that_do_not_stack_are_stored_by_name(several):
+    parts = torch.zeros(3, 4), torch.zeros(3, 2)
+    with pytest.raises(LeafError, match=r"field 'state': .* do not stack; to store each by itself, name them, as in"):
+        Batch(state=several(parts))
+
+    class Recurrent(BatchRecord):
+        state: dict[str, Tensor]
+
+    batch = Recurrent(state={"h": parts[0], "c": parts[1]})
+    assert batch[1:].state.c.shape == (2, 2)
+    for hint in (tuple[Tensor, Tensor], list[Tensor], HiddenState):
+        with pytest.raises(DeclarationError, match=r"dict\[str, Tensor\] for tensors with names"):
+            type("Refused", (BatchRecord,), {"__annotations__": {"state": hint}, "__module__": __name__})
 
 
 def test_an_index_that_one_distribution_cannot_take_names_it():

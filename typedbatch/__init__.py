@@ -7,7 +7,6 @@ from typedbatch._active import mypy_plugin_active
 from typedbatch._declaration import SeparateSizes
 from typedbatch._gradient import NoGradient
 from typedbatch._level import checking
-from typedbatch._renamed import former
 from typedbatch._steps import Flag, PerStep, StepsFirst
 from typedbatch._typing import Act_co, ArrayOrTensor, K_co, Obs_co
 from typedbatch._validation.checked import checked
@@ -128,8 +127,6 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from typedbatch.sample_batches import MultiAgentBatch, SampleBatch
-
-    OwnSizes = SeparateSizes
 else:  # a module with a visible __getattr__ has every name, for type checkers
 
     def __getattr__(name: str) -> Any:
@@ -137,7 +134,7 @@ else:  # a module with a visible __getattr__ has every name, for type checkers
             from typedbatch import sample_batches
 
             return getattr(sample_batches, name)
-        return former(__name__, name, {"OwnSizes": "SeparateSizes"})
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def __dir__() -> list[str]:
         return [*__all__, "__version__"]

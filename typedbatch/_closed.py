@@ -9,7 +9,7 @@ from typing_extensions import override
 from typedbatch.batch import Batch
 
 if TYPE_CHECKING:
-    from typedbatch._typing import TYPEDBATCH_PLUGIN, Closed, ClosedToWriting, Validated
+    from typedbatch._typing import TYPEDBATCH_PLUGIN, Closed, ClosedToWriting, ForNumpy, Validated
 
 
 class ClosedBatch(Batch):
@@ -27,3 +27,5 @@ class ClosedBatch(Batch):
             @property
             @override
             def __validated__(self) -> Validated: ...
+
+        def __array__(self) -> ForNumpy: ...  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]  # unlike a plain batch

@@ -9,6 +9,7 @@ import numpy as np
 
 from typedbatch._ops.copying import deep_leaf
 from typedbatch._tree.depth import require_depth
+from typedbatch._tree.kinds import KINDS, TENSOR, Tree, new_tree
 from typedbatch.batch import Batch
 from typedbatch.errors import RowAssignmentError, StructureError
 
@@ -80,3 +81,18 @@ def with_final(obs: Any, info: Mapping[str, Any]) -> Any:
     except (LookupError, TypeError, RowAssignmentError) as error:
         raise StructureError(f"the last observations do not fit those of the step: {error}", "final_obs") from error
     return rows["obs"]
+
+
+def copied(value: Any) -> Any:
+    """Return a deep copy of observations, actions or infos. Objects in an array are not copied."""
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if isinstance(value, Tree):
+        return new_tree(type(value), {name: copied(part) for name, part in value.__dict__.items()})
+    if KINDS[type(value)] is TENSOR:
+        return value.clone()
+    if isinstance(value, Mapping):
+        return {name: copied(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [*map(copied, value)]
+    return tuple(map(copied, value)) if isinstance(value, tuple) else value

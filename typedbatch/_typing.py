@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any, Final, Never, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, Never, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,22 +35,25 @@ if TYPE_CHECKING:
     pyright would take a list that is set for a list that is read, unless this is another type than that of a read.
     """
 
+    ForNumpy: TypeAlias = NDArray[np.object_] | Any
+    """Result of ``__array__``, by which numpy's types take ``np.mean(batch)``; what comes back is often ``Any``."""
+
     class Validated:
         """Marker of batches with declared fields."""
 
     class Unvalidated:
         """Marker of plain batches, whose fields type checkers do not know."""
 
-    class DeclaredField:
-        """Type of the names of declared fields. It has no values; type checkers show it in their reports."""
-
     class NoSuchField:
         """Type of an undeclared field of a record; nothing can be done with it."""
 
-    Closed: TypeAlias = Callable[[Never, DeclaredField], NoSuchField]
+    # pyright and ty show the literal, and would show the name of an alias instead.
+    Closed: TypeAlias = Callable[[Never, Literal["a declared field; batch[name] takes any other"]], NoSuchField]
     """Type of ``__getattr__`` and ``__delattr__`` in records. They take no name, so undeclared fields are errors."""
 
-    ClosedToWriting: TypeAlias = Callable[[Never, DeclaredField, Never], NoSuchField]
+    ClosedToWriting: TypeAlias = Callable[
+        [Never, Literal["a declared field; batch[name] takes any other"], Any], NoSuchField
+    ]
     """Type of ``__setattr__`` in records, likewise."""
 
     class Missing:

@@ -335,7 +335,8 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, WithNulls, Display, OpenFields
             StructureError: A field on the same memory would change in other rows.
         """
         if index is None:
-            conversion.map_leaves_in_place(self, nulls.empty_in_place)
+            conversion.map_leaves_in_place(self, nulls.emptied_or_writable)  # first, as it may be refused
+            conversion.map_leaves(self, nulls.empty_in_place)
         else:
             assignment.clear_rows(self, index)
         return self
@@ -442,8 +443,8 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, WithNulls, Display, OpenFields
             A Batch of the class that all have in common, else a plain one; ``Batch()`` for an empty list.
 
         Raises:
-            StructureError: Names, kinds, shapes or meta differ (a ``ValueError``), or so do the lengths of the fields
-                of one record. Those of a plain Batch give a warning.
+            StructureError: Names, kinds, shapes or meta differ (a ``ValueError``), or the fields of one record differ
+                in length. Those of a plain Batch give a warning.
             SettingError: ``widths`` is something else, or ids are padded without ``pad_token_id``.
         """
         parts = batches if widths == "error" else same_widths(batches, widths, pad_token_id, first=1)
@@ -591,6 +592,7 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, WithNulls, Display, OpenFields
         restore_meta(self, state)
 
 
+construct.refuse_on_instances(Batch, "from_rows", "stack", "cat")
 Tree.__plain__ = Batch
 DynamicBatch = Batch
 

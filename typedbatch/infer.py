@@ -32,7 +32,8 @@ def infer_schema(batch: Any, name: str = "Inferred", style: Style = "protocol", 
 
     Dtypes are those of the data. Sizes become names: ``N`` for the rows, which all fields share, and a name such as
     ``obs_dim`` for each further dimension. Fields of which one name is a prefix of the other, as ``obs`` and
-    ``obs_next``, share these names if their shapes are equal. Nested batches become classes of their own.
+    ``obs_next``, share these names if their shapes are equal. Nested batches become classes of their own, and share one
+    if they have equal fields and such names.
 
     Args:
         batch: Any batch.
@@ -75,6 +76,7 @@ class _Writer:
         if style == "protocol":
             self._from("typing", "Protocol")
         self._classes: list[str] = []
+        self._bodies: dict[str, str] = {}
         self._names = _Names(_TAKEN)
         self._dim_names = _DimNames()
         lengths = Counter(leading_shape(leaf)[0] for _, leaf in leaves(batch.__dict__) if leading_shape(leaf))
@@ -98,12 +100,19 @@ class _Writer:
         for field, value in batch.__dict__.items():
             hint = self._hint(field, value)
             usable = field.isidentifier() and unicodedata.normalize("NFKC", field) == field
-            usable = usable and not (keyword.iskeyword(field) or field[:2] == "__" or hasattr(Batch, field))
+            usable = usable and not (
+                keyword.iskeyword(field) or field[:2] == "__" or (hasattr(Batch, field) and field != "values")
+            )
             declared = usable and (KINDS[type(value)] is not DISTRIBUTION or self._has_rows(value))
             lines.append(f"    {field}: {hint}" if declared else f"    # {field!r}: {hint}, which no class can declare")
         if not any(not line.startswith("    #") for line in lines):
             lines.append("    pass")
-        self._classes.append(f"class {name}({_BASES[self._style]}):\n" + "\n".join(lines))
+        body = "\n".join(lines)
+        for twin, text in self._bodies.items():  # obs and obs_next, but not any two batches that happen to be alike
+            if text == body and (name.startswith(twin) or twin.startswith(name)):
+                return twin
+        self._bodies[name] = body
+        self._classes.append(f"class {name}({_BASES[self._style]}):\n{body}")
         return name
 
     def _hint(self, field: str, value: Any) -> str:

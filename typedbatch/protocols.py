@@ -23,7 +23,7 @@ from typedbatch.errors import DeclarationError
 
 if TYPE_CHECKING:
     from typedbatch._ops.conversion import Device, Dtype
-    from typedbatch._typing import TYPEDBATCH_PLUGIN, Validated
+    from typedbatch._typing import TYPEDBATCH_PLUGIN, ForNumpy, Validated
 
 S = TypeVar("S", bound="BatchProtocol")
 
@@ -79,6 +79,8 @@ class BatchProtocol(Protocol):
 
             @property
             def __validated__(self) -> Validated: ...
+
+        def __array__(self) -> ForNumpy: ...
 
     @overload
     def __getitem__(self, key: str, /) -> Any: ...

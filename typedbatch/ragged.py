@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from typedbatch import sequences
 from typedbatch._ops.combine import cat_trees, keeps_whole_numbers
-from typedbatch._ops.construct import to_leaf
+from typedbatch._ops.construct import refuse_on_instances, to_leaf
 from typedbatch._ops.conversion import torch_side
 from typedbatch._ops.copying import deep
 from typedbatch._ops.equality import same_leaf
@@ -109,12 +109,13 @@ class Ragged(Sequences, Generic[R_co]):
             rows: List with a dict or Batch for each sequence, ``[{"ids": [1, 2], "logp": [-0.1, -0.2]}, ...]``, or
                 dict with a list for each field, ``{"ids": [[1, 2], [3]], "logp": [...]}``. The innermost values may be
                 lists, arrays or tensors, with a row for each token.
-            into: Record class of the values.
+            into: Record class of the values. They become the arrays or tensors, and get the dtypes, that it declares.
 
         Raises:
             StructureError: Sequences have different fields, fields have different lengths, or arrays do not fit
                 together.
             LeafError: A value is not a sequence of rows.
+            SchemaError: The values do not match ``into``, and no conversion that keeps them makes them match.
         """
         if isinstance(rows, Mapping):
             return _from_columns(rows, into)
@@ -126,8 +127,6 @@ class Ragged(Sequences, Generic[R_co]):
                 what = f"a dict or a Batch of lists, one for each field, got {describe(row)} at {number}"
                 raise LeafError(f"a sequence must be {what}")
             batches.append(to_leaf(row))
-        if not batches:
-            return Ragged(into(), [])
         names = dict.fromkeys(name for batch in batches for name in batch.__dict__)
         for number, batch in enumerate(batches):
             if missing := [name for name in names if name not in batch.__dict__]:
@@ -310,6 +309,9 @@ class Ragged(Sequences, Generic[R_co]):
         return torch_side().torch.from_numpy(array).to(first.device) if KINDS[type(first)] is TENSOR else array
 
 
+refuse_on_instances(Ragged, "from_lists", "from_padded", "unpack")
+
+
 def _checked(cls: type[Ragged[Any]], values: Any, sizes: NDArray[np.intp]) -> Ragged[Any]:
     """Return the sequences from a pickle; a single sequence has no dimension for rows.
 
@@ -350,7 +352,23 @@ def _from_columns(columns: Mapping[str, Iterable[Any]], into: Callable[..., Any]
             if not keeps_whole_numbers(rows, joined):
                 joined = np.concatenate([part.astype(object) for part in there])
         fields[name], sizes = joined, found
-    return Ragged(into(**fields), sizes or [])
+    return Ragged(_made(fields, into), sizes or [])
+
+
+def _made(fields: dict[str, Any], into: Any) -> Any:
+    """Return the values in a batch of the class ``into``, as it declares them."""
+    from typedbatch._validation.as_declared import as_declared  # these are layers above this module
+    from typedbatch._validation.convert import convert
+    from typedbatch.schema import schema_of
+
+    declared = schema_of(into).fields if isinstance(into, type) and issubclass(into, Batch) else ()
+    if not fields:
+        fields = {field.name: np.zeros(0) for field in declared if not field.optional}
+    made: Any = into(**fields)
+    for field in declared:
+        if field.name in fields:
+            made.__dict__[field.name] = as_declared(made.__dict__[field.name], field)
+    return convert(made, into) if declared else made
 
 
 def _nested(values: Any, offsets: Any) -> Batch:

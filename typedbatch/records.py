@@ -23,7 +23,7 @@ from typedbatch._ops import construct, copying
 from typedbatch._ops.from_rows import MissingInRows, columns_of, fields_of_rows, lists_to_arrays
 from typedbatch._ops.joined_meta import joined_meta
 from typedbatch._steps import Flag, PerStep, StepsFirst
-from typedbatch._tree.kinds import describe
+from typedbatch._tree.kinds import ARRAY, KINDS, TENSOR, describe
 from typedbatch._tree.meta import as_meta, set_meta, shared_fields
 from typedbatch._typing import Act_co, Array, Distribution, K_co, Obs_co
 from typedbatch.batch import Batch
@@ -71,7 +71,7 @@ class BatchRecord(ClosedBatch):
             """Build a record from a list of dicts or Batches, one for each row; see :meth:`Batch.from_rows`."""
             given = fields_of_rows(rows)
             columns = lists_to_arrays(columns_of(given, missing, object_fields[cls]), number_fields[cls])
-            found = joined_meta(given, "error") if meta is None else as_meta(meta)
+            found = joined_meta(given, None) if meta is None else as_meta(meta)
             if cls.__declares_meta__ and found:
                 return cls(**columns, meta=found)
             record = cls(**columns)
@@ -123,6 +123,9 @@ class BatchRecord(ClosedBatch):
                 )
         cls.__record_fields__ = fields
         declare(cls)
+
+
+construct.refuse_on_instances(BatchRecord, "from_rows")
 
 
 def bases_first(cls: type) -> Iterator[type]:
@@ -191,6 +194,9 @@ def _complete(cls: type[BatchRecord], fields: dict[str, object]) -> tuple[dict[s
             raise TypeError(f"{cls.__name__}() is missing 'meta'; it was given {', '.join(fields) or 'nothing'}")
         meta = as_meta(fields.pop("meta"))
     for name in fields:
+        if name == "meta":
+            text = f"{cls.__name__}() takes no meta, as it declares none; set it afterwards, batch.meta = {{...}}"
+            raise TypeError(f"{text}, or declare it as a TypedDict")
         if name not in declared:
             raise TypeError(f"{cls.__name__}() got an unexpected field {name!r}{did_you_mean(name, declared)}")
     missing = [name for name, default in declared.items() if default is _REQUIRED and name not in fields]
@@ -199,6 +205,20 @@ def _complete(cls: type[BatchRecord], fields: dict[str, object]) -> tuple[dict[s
         raise TypeError(f"{cls.__name__}() is missing {', '.join(map(repr, missing))}; it was given {given}")
     fill_defaults(cls, fields)
     return meta, {name: fields[name] for name in declared}
+
+
+def type_of(record: Batch) -> Any:
+    """Return the type of a record with type arguments, which it does not know itself, that its values allow.
+
+    The kind is that of all its arrays or tensors, and ``Any`` if it has both; other arguments are ``Any``.
+    """
+    cls: Any = type(record)
+    kinds = {type(value) for value in record.__dict__.values() if KINDS[type(value)] in (ARRAY, TENSOR)}
+    parameters = getattr(cls, "__parameters__", ())
+    if not kinds or not parameters:
+        return cls
+    kind = kinds.pop() if len(kinds) == 1 else Any
+    return cls[tuple(kind if parameter is K_co else Any for parameter in parameters)]
 
 
 class ObsBatch(BatchRecord, Generic[K_co, Obs_co]):

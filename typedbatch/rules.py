@@ -10,12 +10,11 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar, overload
+from typing import Any, NamedTuple, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from typedbatch._renamed import former
 from typedbatch._tree.kinds import KINDS, TENSOR
 from typedbatch.errors import DeclarationError
 
@@ -45,7 +44,7 @@ class BatchRule(NamedTuple):
     Attributes:
         name: Name of the method.
         words: Statement that must be true of the batch.
-        holds: Function of the batch that returns a bool, or a bool for each row.
+        holds: Function of the batch that returns a bool, a bool for each row, or text for what there is instead.
     """
 
     name: str
@@ -72,8 +71,8 @@ def rule(holds: Any, words: Any = None, /) -> Any:
             reached = rule(lambda batch: ~batch.terminated | (batch.rew > 0), "what ends an episode has a reward")
 
     The function is called with a batch whose structure is right. It returns a bool, or an array or tensor of bools, one
-    per row. In a protocol, put it under ``if not TYPE_CHECKING``: type checkers would require the method of every class
-    that is to match the protocol.
+    per row; text, in place of False, tells the report what there is, as ``"0.5 nats"``. In a protocol, put it under
+    ``if not TYPE_CHECKING``: type checkers would require the method of every class that is to match the protocol.
 
     Args:
         holds: Function of the batch; omitted if a method is marked.
@@ -233,10 +232,11 @@ def mask_matches(mask: str, length: str, /) -> Any:
         and holds if any of the fields is absent or None.
     """
 
-    def holds(tokens: Any, lengths: Any) -> Any:
+    def holds(lengths: Any, tokens: Any) -> Any:
         return flat(tokens).sum(1) == flat(lengths)[:, 0]
 
-    return of_fields(f"each row of {mask} has {length} tokens", holds, mask, length)
+    words = f"each row of {mask} has {length} tokens"
+    return of_fields(words, holds, length, mask, adjusted=lambda lengths, tokens: flat(tokens).sum(1))
 
 
 def has_counted_token(mask: str, /, *, each_row: bool = False) -> Any:
@@ -255,7 +255,10 @@ def has_counted_token(mask: str, /, *, each_row: bool = False) -> Any:
         counts = (flat(tokens) != 0).any(1)
         return counts if each_row else bool(counts.any())
 
-    return of_fields(f"{mask} counts a token" + (" in each row" if each_row else ""), holds, mask)
+    def adjusted(tokens: Any) -> Any:
+        return flat(tokens) + (np.arange(flat(tokens).shape[1]) == 0) * (flat(tokens)[:, :1] == 0)
+
+    return of_fields(f"{mask} counts a token" + " in each row" * each_row, holds, mask, adjusted=adjusted)
 
 
 def groups_centered(advantage: str, group: str, /, *, mask: str | None = None, tolerance: float = 0.01) -> Any:
@@ -276,18 +279,22 @@ def groups_centered(advantage: str, group: str, /, *, mask: str | None = None, t
 
     def holds(advantages: Any, keys: Any, counting: Any = None) -> Any:
         rows, tokens = _means(advantages, counting)
-        groups: dict[Any, list[int]] = {}
-        for row, key in enumerate((keys if KINDS[type(keys)] is TENSOR else np.asarray(keys)).tolist()):
-            groups.setdefault(key, []).append(row)
         right = np.ones(len(rows), bool)
-        for members in groups.values():
+        for members in members_of(keys):
             if len(members) > 1 and tokens[members].all():
                 of_group = rows[members]
                 right[members] = abs(of_group.mean()) <= tolerance * np.abs(of_group).max()
         return right
 
+    def adjusted(advantages: Any, keys: Any, counting: Any = None) -> Any:
+        rows = np.clip(np.nan_to_num(flat(advantages)), -64, 64)
+        means = _means(rows, counting)[0]
+        for members in members_of(keys):
+            rows[members] = np.round(rows[members] - means[members].mean(), 6)
+        return rows
+
     fields = (advantage, group) if mask is None else (advantage, group, mask)
-    return of_fields(f"{advantage} has mean 0 in each group of {group}", holds, *fields)
+    return of_fields(f"{advantage} has mean 0 in each group of {group}", holds, *fields, adjusted=adjusted)
 
 
 def groups_ordered(
@@ -314,9 +321,9 @@ def groups_ordered(
     def holds(advantages: Any, rewards: Any, keys: Any, counting: Any = None) -> Any:
         rows, tokens = _means(advantages, counting)
         scores = flat(rewards)[:, 0]
-        numbers: dict[Any, int] = {}
-        keys = (keys if KINDS[type(keys)] is TENSOR else np.asarray(keys)).tolist()
-        index = np.array([numbers.setdefault(key, len(numbers)) for key in keys], np.intp)
+        index = np.zeros(len(rows), np.intp)
+        for number, members in enumerate(members_of(keys)):
+            index[members] = number
         order = np.lexsort((scores, index))
         order = order[(tokens[order] > 0) & np.isfinite(scores[order]) & np.isfinite(rows[order])]
         rise, step = np.diff(scores[order]), np.diff(rows[order])
@@ -328,8 +335,27 @@ def groups_ordered(
         right[order[1:][wrong]] = right[order[:-1][wrong]] = False
         return right
 
+    def adjusted(advantages: Any, rewards: Any, *others: Any) -> Any:
+        ranks = np.unique(flat(rewards)[:, 0], return_inverse=True)[1]
+        return np.broadcast_to(ranks[:, None], flat(advantages).shape)
+
     fields = (advantage, reward, group) if mask is None else (advantage, reward, group, mask)
-    return of_fields(f"{advantage} is in the order of {reward} in each group of {group}", holds, *fields)
+    words = f"{advantage} is in the order of {reward} in each group of {group}"
+    return of_fields(words, holds, *fields, adjusted=adjusted)
+
+
+def members_of(keys: Any) -> list[list[int]]:
+    """Return the numbers of the rows of each group."""
+    groups: dict[Any, list[int]] = {}
+    for row, key in enumerate(listed(keys)):
+        groups.setdefault(key, []).append(row)
+    return [*groups.values()]
+
+
+def listed(values: Any) -> list[Any]:
+    """Return the values of an array or tensor as a list."""
+    found: list[Any] = (values if KINDS[type(values)] is TENSOR else np.asarray(values)).tolist()
+    return found
 
 
 def _means(values: Any, counting: Any) -> tuple[NDArray[Any], NDArray[np.intp]]:
@@ -376,7 +402,8 @@ def logp_aligned(one: str, other: str, /, *, mask: str | None = None) -> Any:
         return right
 
     fields = (one, other) if mask is None else (one, other, mask)
-    return of_fields(f"{one} and {other} are of the same tokens", holds, *fields)
+    words = f"{one} and {other} are of the same tokens"
+    return of_fields(words, holds, *fields, adjusted=same_numbers)
 
 
 def of_fields(words: str, holds: Callable[..., Any], *names: str, adjusted: Callable[..., Any] | None = None) -> Any:
@@ -386,8 +413,8 @@ def of_fields(words: str, holds: Callable[..., Any], *names: str, adjusted: Call
         words: Statement that must be true of the fields.
         holds: Function of their values.
         *names: Names of the fields.
-        adjusted: Function of their values that returns one of the first field for which the rule holds, by which
-            examples and strategies of ``typedbatch.testing`` get such values.
+        adjusted: Function of their values that returns numbers for the first fields, in a tuple if there are several,
+            for which the rule holds. By it, examples and strategies of ``typedbatch.testing`` get such values.
     """
 
     def holds_for(batch: Any) -> Any:
@@ -396,8 +423,12 @@ def of_fields(words: str, holds: Callable[..., Any], *names: str, adjusted: Call
 
     def adjust(batch: Any, fixed: Collection[str]) -> None:
         values = [batch.get(name) for name in names]
-        if adjusted is not None and names[0] not in fixed and not any(value is None for value in values):
-            batch[names[0]] = adjusted(*values)
+        if adjusted is None or any(value is None for value in values):
+            return
+        found = adjusted(*values)
+        for name, value, numbers in zip(names, values, found if isinstance(found, tuple) else (found,), strict=False):
+            if name not in fixed:
+                batch[name] = in_kind_of(value, numbers)
 
     marked: Any = rule(words)(holds_for)
     marked.__typedbatch_adjust__ = adjust
@@ -430,10 +461,15 @@ def flat(values: Any) -> Any:
     return numbers.reshape(len(numbers), math.prod(numbers.shape[1:]))
 
 
-if TYPE_CHECKING:
-    some: Final = has_counted_token
-    groups_centred: Final = groups_centered
-else:  # a module with a visible __getattr__ has every name, for type checkers
+def same_numbers(ours: Any, theirs: Any, *others: Any) -> tuple[Any, Any]:
+    """Return numbers that two fields of log-probabilities may both have."""
+    numbers = flat(theirs)
+    numbers = np.where(np.abs(numbers) <= 64, numbers, -1)
+    return numbers, numbers
 
-    def __getattr__(name: str) -> Any:
-        return former(__name__, name, {"some": "has_counted_token", "groups_centred": "groups_centered"})
+
+def in_kind_of(values: Any, given: Any) -> Any:
+    """Return what is given as an array or tensor with the dtype and the shape of other values."""
+    if KINDS[type(values)] is TENSOR:
+        return values.new_tensor(np.array(given), dtype=values.dtype).reshape(values.shape)
+    return np.asarray(given, values.dtype).reshape(values.shape)

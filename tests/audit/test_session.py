@@ -350,7 +350,7 @@ def test_audit_is_a_number_or_an_audit(learner, value, error):
 
 
 def test_an_error_in_a_check_is_a_note_and_not_one_of_the_update(monkeypatch):
-    from typedbatch.audit.checks.broadcasts import AllRows
+    from typedbatch.audit.checks.rows import AllRows
 
     def fail(self: Any, operation: Any) -> None:
         raise RuntimeError("unsupported")

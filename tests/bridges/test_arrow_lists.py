@@ -7,13 +7,16 @@ from typing import Any
 import datasets
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jaxtyping import Float, Float32, Float64, Int64
+from torch import Tensor
 
-from typedbatch import Batch, objects
-from typedbatch.bridges.arrow import from_arrow, to_arrow
-from typedbatch.errors import LeafError, MissingFieldError, StructureError
+from typedbatch import Batch, BatchRecord, objects
+from typedbatch.bridges.arrow import from_arrow, read_parquet, to_arrow
+from typedbatch.errors import LeafError, MissingFieldError, SchemaError, StructureError
 from typedbatch.ragged import Ragged
 
 LENGTHS = st.lists(st.integers(0, 3), min_size=1, max_size=5)
@@ -97,3 +100,85 @@ def test_what_becomes_no_ragged():
         from_arrow(table, ragged=("c",))
     with pytest.raises(StructureError, match=r"'b'.*null in some rows"):
         from_arrow(table, ragged=("b",))
+
+
+# ---- tables of others, read into what a record declares ---------------------------------------------------------------
+
+
+class Inner(BatchRecord):
+    x: Float64[np.ndarray, "N"]
+
+
+class Outer(BatchRecord):
+    x: Float64[np.ndarray, "N"]
+    tensor: Float[Tensor, "N"]
+    grid: Float32[np.ndarray, "N 2 2"]
+    pairs: Int64[np.ndarray, "N 2"]
+    inner: Inner
+    sequences: Ragged[Inner]
+    maybe: Float64[np.ndarray, "N"] | None = None
+
+
+@pytest.mark.parametrize("rows", [0, 1, 3])
+@pytest.mark.parametrize("chunks", [1, 2])
+@pytest.mark.parametrize("way", ["table", "datasets", "parquet"])
+def test_integers_with_nulls_and_lists_of_equal_lengths_are_what_is_declared(
+    rows: int, chunks: int, way: str, tmp_path: Any
+):
+    numbers = pa.array([None, 2, 3][:rows], pa.int64())
+    lists = pa.array([[1, None], [], [3]][:rows], pa.list_(pa.int32()))
+    data = {
+        "x": numbers,
+        "tensor": pa.array([1, None, 3][:rows], pa.int8()),
+        "grid": pa.array([[[1, 2], [3, 4]]] * rows, pa.list_(pa.list_(pa.float32()))),
+        "pairs": pa.array([[1, 2]] * rows, pa.large_list(pa.int64())),
+        "inner": pa.StructArray.from_arrays([numbers], ["x"]),
+        "sequences": pa.ListArray.from_arrays(lists.offsets, pa.StructArray.from_arrays([lists.values], ["x"])),
+        "maybe": pa.nulls(rows),
+    }
+    given: Any = pa.table(data)
+    if chunks == 2:
+        given = pa.concat_tables([given.slice(0, rows // 2), given.slice(rows // 2)])
+    if way == "datasets":
+        grid = datasets.Array2D((2, 2), "float32")
+        given = datasets.Dataset(given).cast_column("grid", grid).with_format("arrow")[:] if rows else given
+    if way == "parquet":
+        pq.write_table(given, tmp_path / "a.parquet")
+        batch = read_parquet(tmp_path / "a.parquet", into=Outer)
+    else:
+        batch = from_arrow(given, Outer)
+    nan = float("nan")
+    np.testing.assert_array_equal(batch.x, [nan, 2.0, 3.0][:rows])
+    np.testing.assert_array_equal(batch.inner.x, [nan, 2.0, 3.0][:rows])
+    np.testing.assert_array_equal(batch.tensor.numpy(), [1.0, nan, 3.0][:rows])
+    np.testing.assert_array_equal(batch.sequences.values.x, [[], [1.0, nan], [], [1.0, nan, 3.0]][rows])
+    assert batch.grid.tolist() == [[[1, 2], [3, 4]]] * rows
+    assert batch.pairs.tolist() == [[1, 2]] * rows
+    assert batch.maybe is None
+
+
+def test_an_array_of_datasets_is_an_array_without_a_declaration_too():
+    features = datasets.Features({"a": datasets.Array3D((2, 1, 2), "int64"), "b": datasets.Array2D((None, 1), "int64")})
+    rows = [{"a": [[[i, 1]], [[2, 3]]], "b": [[i]]} for i in range(3)]
+    table = datasets.Dataset.from_list(rows, features).with_format("arrow")[:]
+    batch: Any = from_arrow(table)
+    assert batch.a.tolist() == [row["a"] for row in rows]
+    assert from_arrow(table.slice(0, 0)).a.shape == (0, 2, 1, 2)
+    assert batch.b.tolist() == [[[i]] for i in range(3)]
+    assert batch.b.dtype == object, "its lists may have any length"
+
+
+def test_what_is_not_what_is_declared_stays_refused():
+    class Grid(BatchRecord):
+        x: Float64[np.ndarray, "N 2"]
+
+    class Whole(BatchRecord):
+        x: Int64[np.ndarray, "N"]
+
+    for column in ([[1.0, 2.0], [3.0]], [[1.0, 2.0], None], ["a", "b"]):
+        with pytest.raises(SchemaError, match="x "):
+            from_arrow(pa.table({"x": column}), Grid)
+    with pytest.raises(SchemaError, match="x "):
+        from_arrow(pa.table({"x": [1, None]}), Whole)
+    with pytest.raises(StructureError, match=r"field 'x': int64 cannot be a field .*9007199254740993"):
+        from_arrow(pa.table({"x": [2**53 + 1, None]}), Inner)

@@ -124,6 +124,13 @@ def test_what_the_record_does_not_declare():
         )
 
 
+def test_fields_that_may_be_none_have_the_declared_tokens_too():
+    collate = CollateTokens(Rollouts, right=["response_ids", "loss_mask", "rollout_logp"], pad_token_id=0)
+    row = {"uid": "p", "prompt_ids": [1], "response_ids": [1, 2], "loss_mask": [1, 1], "rollout_logp": [-0.5]}
+    with pytest.raises(StructureError, match="row 0: rollout_logp has 1 tokens, but response_ids has 2 tokens"):
+        collate([row])
+
+
 def test_fields_of_the_same_tokens_have_as_many_in_each_row():
     rows = [*ROWS, {**ROWS[0], "response_ids": [1, 2, 3, 4], "loss_mask": [1, 1]}]
     with pytest.raises(StructureError, match="row 3: loss_mask has 2 tokens, but response_ids has 4 tokens"):

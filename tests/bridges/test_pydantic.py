@@ -8,14 +8,15 @@ import pickle
 import subprocess
 import sys
 import warnings
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pydantic
 import pytest
 import torch
 from hypothesis import given
-from jaxtyping import Bool, Float32, Integer
+from hypothesis import strategies as st
+from jaxtyping import BFloat16, Bool, Float16, Float32, Float64, Int8, Int16, Int32, Integer, UInt8, UInt64
 from jsonschema import Draft202012Validator
 from pydantic import BaseModel, TypeAdapter, ValidationError, validate_call
 from pydantic.dataclasses import dataclass
@@ -27,11 +28,18 @@ from typedbatch import (
     Batch,
     BatchProtocol,
     BatchRecord,
+    Column,
     ObsBatchProtocol,
+    Ragged,
     RolloutBatch,
     RolloutBatchProtocol,
     SampleBatch,
+    SeparateSizes,
+    objects,
+    testing,
+    validate,
 )
+from typedbatch._tree.lengths import leaves
 from typedbatch.bridges.pydantic import BatchModel, model_from, to_batch
 from typedbatch.errors import DeclarationError, LeafError
 from typedbatch.json_schema import json_schema
@@ -351,6 +359,118 @@ def test_numbers_without_value_come_back():
     made = model(it=np.array([np.nan, np.inf, 1], np.float32))
     assert made.model_dump_json() == '{"it":[NaN,Infinity,1.0]}'
     assert json.loads(made.model_dump_json())["it"][2] == 1
+
+
+class Inner(BatchRecord):
+    flags: Bool[np.ndarray, "N"]
+    small: Float16[np.ndarray, "N 2"]
+
+
+class Steps(BatchRecord):
+    ids: Int32[Tensor, "tokens"]
+    logp: BFloat16[Tensor, "tokens 2"]
+
+
+OBJECTS = Column[Any]
+TEXT = np.ndarray[Any, np.dtype[np.str_]]
+HINTS = [
+    *(one[np.ndarray, "N 3"] for one in (Float16, Float32, Float64, Int8, UInt8, UInt64, Bool)),
+    *(one[Tensor, "N"] for one in (Float16, BFloat16, Float32, Float64, Int16, UInt8, Bool)),
+    *(Float32[np.ndarray, ""], np.float16, np.bool_, BFloat16[Tensor, ""], np.longdouble, Int32[np.ndarray, "N"]),
+    *(TEXT, OBJECTS, Inner, Annotated[Inner, SeparateSizes], Ragged[Steps]),
+    *(dict[str, Float32[Tensor, "N"]], Float32[Tensor, "N"] | None, Int8[np.ndarray, "N"] | None, Literal["a", "b"]),
+]
+COLUMN = [[1], {"a": [1.5, None]}, None, "NaN", 2]
+
+
+@st.composite
+def held(draw: st.DrawFn) -> Batch:
+    """Return a batch of a random record."""
+    hints = [Int32[np.ndarray, "N"], *draw(st.lists(st.sampled_from(HINTS), max_size=4))]
+    cls = type("Held", (BatchRecord,), {"__annotations__": {f"f{i}": hint for i, hint in enumerate(hints)}})
+    rows = draw(st.integers(0, 3))
+    batch = draw(testing.batches(cls, N=rows))
+    for (name, leaf), hint in zip(batch.__dict__.items(), hints, strict=True):
+        if hint is OBJECTS:
+            batch[name] = objects(COLUMN[:rows])
+        elif hint is TEXT:
+            batch[name] = (
+                np.array(["a", "NaN", ""])[:rows] if not rows or draw(st.booleans()) else np.full((rows, 2), "b")
+            )
+        elif rows and getattr(leaf, "ndim", 0) and "float" in str(leaf.dtype):
+            leaf[draw(st.integers(0, rows - 1))] = draw(st.sampled_from([0.5, np.nan, np.inf, -np.inf]))
+    return batch
+
+
+@given(held())
+@pytest.mark.parametrize("through", ["adapter", "field", "model"])
+def test_a_record_reads_its_own_json(through, batch):
+    cls = type(batch)
+    if through == "model":
+        model: Any = model_from(cls)
+        back = validate(to_batch(model.model_validate_json(model(**batch.__dict__).model_dump_json())), cls)
+    else:
+        adapter: Any = TypeAdapter(cls if through == "adapter" else list[cls])
+        text = adapter.dump_json(batch if through == "adapter" else [batch])
+        back = adapter.validate_json(text)
+        back = back if through == "adapter" else back[0]
+        Draft202012Validator.check_schema(adapter.json_schema())
+        if not set(b"NIa") & set(text):
+            Draft202012Validator(adapter.json_schema()).validate(json.loads(text))
+    assert type(back) is cls
+    assert parts_of_batch(back) == parts_of_batch(batch)
+
+
+def parts_of_batch(batch: Batch) -> dict[str, Any]:
+    """Return kind, dtype, shape and values of each leaf, as text, so that NaN equals NaN."""
+    found: dict[str, Any] = {}
+    for path, leaf in leaves(batch.__dict__):
+        if isinstance(leaf, Ragged):
+            found[path] = leaf.lengths.tolist(), parts_of_batch(leaf.values)
+        else:
+            is_leaf = isinstance(leaf, (np.ndarray, Tensor))
+            found[path] = (type(leaf), leaf.dtype, tuple(leaf.shape), repr(leaf.tolist())) if is_leaf else leaf
+    return found
+
+
+class Numbers(BatchRecord):
+    """Numbers in narrow dtypes."""
+
+    i8: Int8[np.ndarray, "N"]
+    u8: UInt8[Tensor, "N 2"]
+    f16: Float16[np.ndarray, "N"]
+    yes: Bool[np.ndarray, "N"]
+    f32: Float32[Tensor, "N"]
+
+
+FITS = {"i8": [1], "u8": [[1, 2]], "f16": [0.1], "yes": [True], "f32": [None]}
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [("i8", [300]), ("i8", [0.5]), ("u8", [[-1, 0]]), ("f16", [1e6]), ("yes", [2]), ("f32", ["1.5"]), ("f32", [1e39])],
+)
+def test_numbers_that_the_declared_dtype_cannot_hold_are_refused(name, given):
+    adapter = TypeAdapter(Numbers)
+    assert adapter.validate_python(FITS).f32.isnan().all()
+    for model in (adapter.validate_python, model_from(Numbers).model_validate):
+        assert (name,) in refused(lambda call=model: call({**FITS, name: given}))
+    wide = {**FITS, "i8": np.zeros(1, np.int64)}  # an array has a dtype, which is not changed
+    assert ("i8",) in refused(lambda: adapter.validate_python(wide))
+
+
+def test_what_is_written_for_numbers_without_value_is_read_where_nothing_is_declared():
+    class Open(BatchRecord):
+        it: np.ndarray[Any, Any]
+
+    adapter = TypeAdapter(Open)
+    assert adapter.dump_json(Open(it=np.array([np.nan, np.inf, 1]))) == b'{"it":["NaN","Infinity",1.0]}'
+    assert np.isnan(adapter.validate_json('{"it":["NaN"]}').it).all()
+    assert adapter.validate_json('{"it":[null,1.0]}').it.dtype == object
+    more = adapter.validate_json('{"it":[1.0],"own":["Infinity",1],"text":["NaN"]}')
+    assert (more["own"].tolist(), more["text"].tolist()) == ([np.inf, 1], ["NaN"])
+    with pytest.raises(ValidationError, match=r"1 validation error for lax-or-strict\[lax=function-plain\[Open\(\)\]"):
+        adapter.validate_json('{"y":1}')
 
 
 def test_objects_inside_objects_are_written():

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tensordict import LazyStackedTensorDict, NonTensorData, NonTensorStack, TensorClass, TensorDict, tensorclass
+from tensordict import (
+    LazyStackedTensorDict,
+    NonTensorData,
+    NonTensorStack,
+    TensorClass,
+    TensorDict,
+    TensorDictBase,
+    tensorclass,
+)
+from torch import Tensor
 from torch.distributions import Normal
 
 from tests.strategies import DTYPES, arrays, numpy_batches, object_arrays, tensors, trees
-from typedbatch import Batch
+from typedbatch import Batch, BatchRecord, ObsBatch, objects, validate
 from typedbatch._tree.lengths import leaves
 from typedbatch.bridges.tensordict import from_tensordict, to_tensorclass, to_tensordict
-from typedbatch.errors import LeafError, NoLengthError, SizeError, StructureError, TypedBatchError
+from typedbatch.errors import DeclarationError, LeafError, NoLengthError, SizeError, StructureError, TypedBatchError
 from typedbatch.ragged import Ragged
 
 
@@ -373,3 +382,82 @@ def test_ragged_becomes_jagged(as_torch):
 def test_ragged_objects_are_no_tensors():
     with pytest.raises(LeafError, match=r"'tokens\.text'.*is not a tensor"):
         to_tensordict(Batch(tokens=Ragged({"text": ["a", "b"]}, [1, 1])))
+
+
+# ---- where a TensorDict is refused, and the way out -------------------------------------------------------------------
+
+INNER = TensorDict({"b": torch.ones(3)}, [3])
+GIVEN = {
+    "rows": TensorDict({"a": torch.zeros(3), "inner": INNER}, [3]),
+    "no rows": TensorDict({"a": torch.zeros(0)}, [0]),
+    "no batch size": TensorDict({"a": torch.zeros(3)}, []),
+    "lazy": LazyStackedTensorDict(INNER, INNER),
+}
+
+
+def assigned(value: Any, *, item: bool) -> Batch:
+    batch = Batch(x=torch.zeros(3))
+    if item:
+        batch["obs"] = value
+    else:
+        batch.obs = value
+    return batch
+
+
+def updated(*args: Any, **fields: Any) -> Batch:
+    batch = Batch(x=torch.zeros(3))
+    batch.update(*args, **fields)
+    return batch
+
+
+def row_assigned(value: Any) -> Batch:
+    batch = Batch(a=torch.zeros(3))
+    batch[0] = value
+    return batch
+
+
+STORED_BY: dict[str, Any] = {
+    "constructor": lambda value: Batch(obs=value),
+    "record": lambda value: ObsBatch(obs=value, info=Batch()),
+    "nested": lambda value: Batch(obs={"deep": value}).obs.deep,
+    "attribute": lambda value: assigned(value, item=False),
+    "item": lambda value: assigned(value, item=True),
+    "update": lambda value: updated(obs=value),
+    "Batch()": Batch,
+    "update()": updated,
+    "row": row_assigned,
+    "list": lambda value: Batch(obs=[value, value]),
+    "list of dicts": lambda value: Batch(obs=[{"a": value}, {"a": value}]),
+    "stack": lambda value: Batch.stack([value, value]),
+    "cat": lambda value: Batch.cat([value, value]),
+}
+
+
+@pytest.mark.parametrize("name", GIVEN)
+@pytest.mark.parametrize("way", STORED_BY)
+def test_a_tensordict_is_not_stored_and_the_error_names_the_function_that_converts_it(way: str, name: str) -> None:
+    text = r"typedbatch\.bridges\.tensordict\.from_tensordict\((\.\.\.|data)?\) converts it"
+    with pytest.raises((LeafError, StructureError), match=text):
+        STORED_BY[way](GIVEN[name])
+    if way not in ("row", "list of dicts", "nested", "stack") and name != "no batch size":
+        STORED_BY[way](from_tensordict(GIVEN[name]))
+
+
+@pytest.mark.parametrize("hint", [TensorDict, TensorDictBase, TensorDict | None, Annotated[TensorDict, "N"]], ids=str)
+def test_a_tensordict_is_refused_as_a_declaration_and_a_record_is_the_way_out(hint: Any) -> None:
+    with pytest.raises(DeclarationError, match=r"does not store a TensorDict.*declare a record.*from_tensordict\(\)"):
+        type("Declares", (BatchRecord,), {"__annotations__": {"observations": hint}, "__module__": __name__})
+
+    class Observations(BatchRecord):
+        a: Tensor
+
+    class Declares(BatchRecord):
+        observations: Observations
+
+    data = TensorDict({"a": torch.zeros(3)}, [3])
+    assert Declares(observations=validate(from_tensordict(data), Observations)).observations.a is data["a"]
+
+
+def test_objects_may_be_tensordicts() -> None:
+    batch = Batch(a=objects([INNER, INNER]))
+    assert batch.a[1] is INNER

@@ -98,6 +98,7 @@ def test_theirs_as_ours(data, rings, options):
     assert_alike(buffer_from_tianshou(theirs), theirs)
 
 
+@pytest.mark.filterwarnings("ignore:with ignore_obs_next=True")
 @sizes
 @cases
 @settings(max_examples=25)

@@ -202,6 +202,18 @@ def held(buffer: Any, *rows: Any) -> Any:
 
 every_buffer = pytest.mark.parametrize("name", BUFFERS)
 
+every_store = pytest.mark.parametrize("name", [*BUFFERS, *(f"{name} on disk" for name in BUFFERS)])
+"""Every buffer, in memory and on disk."""
+
+
+def made(name: str, path: Any, **options: Any) -> Any:
+    """A buffer of this name; on disk, in a folder in ``path``, if the name says so."""
+    if not name.endswith(" on disk"):
+        return BUFFERS[name](**options)
+    if name.startswith("cached"):
+        return CachedReplayBuffer(ReplayBuffer(4, **options), 2, 2, path=path / "buffer")
+    return BUFFERS[name.removesuffix(" on disk")](**options, path=path / "buffer")
+
 
 def holding(name: str, pairs: int = 3, **options: Any) -> Any:
     """A buffer with twice as many rows as ``pairs``, none of them the last of an episode."""

@@ -17,9 +17,11 @@ from tests.buffers.helpers import (
     assert_same,
     contents,
     every_buffer,
+    every_store,
     held,
     holding,
     ids_for,
+    made,
     rows_for,
     step,
     steps,
@@ -451,3 +453,61 @@ def test_what_could_be_one_row_or_several_is_refused():
         ReplayBuffer(4).add(row(3, terminated=[True, False]))
     with pytest.raises(errors.RowAssignmentError, match="a flag for each of 2 rows"):
         VectorReplayBuffer(4, 2).add(Batch(Batch.stack([row(0), row(1)]), terminated=np.zeros((2, 2), bool)))
+
+
+# ---- time limits without obs_next ---------------------------------------------------------------------------------
+
+TRUNCATED: dict[str, Any] = {
+    "add": lambda buffer, rows, ids: buffer.add(rows, buffer_ids=ids),
+    "extend": lambda buffer, rows, ids: buffer.extend(rows, buffer_ids=ids),
+    "tensors": lambda buffer, rows, ids: buffer.add(
+        Batch({**rows.__dict__, "truncated": torch.from_numpy(rows.truncated)}), buffer_ids=ids
+    ),
+    "update": lambda buffer, rows, ids: buffer.buffers[0].update(held(ReplayBuffer(2), rows[0], rows[1])),
+    "by hand": lambda buffer, rows, ids: (
+        buffer.add(rows_without_end(rows), buffer_ids=ids),
+        buffer.truncate_episodes(),
+    ),
+}
+
+
+def rows_without_end(rows: Batch) -> Batch:
+    rows = rows.copy()
+    rows.truncated = np.zeros(2, bool)
+    return rows
+
+
+@pytest.mark.parametrize("way", TRUNCATED)
+@every_store
+def test_a_truncated_row_without_obs_next_causes_a_warning(name, way, tmp_path):
+    plain = name.removesuffix(" on disk")
+    buffer, ids = made(name, tmp_path, ignore_obs_next=True), ids_for(plain)
+    buffer.add(rows_for(plain, [1, 2], terminated=True, truncated=np.array([True, True])), buffer_ids=ids)
+    rows = rows_for(plain, [3, 4], truncated=np.array([False, True]))
+    with pytest.warns(UserWarning, match="values at time limits are wrong; leave the option out to store obs_next"):
+        TRUNCATED[way](buffer, rows, ids)
+    stored = made(name, tmp_path / "stored")  # the way out
+    stored.add(rows_for(plain, [1, 2], terminated=True), buffer_ids=ids)
+    stored.add(rows_for(plain, [1, 2], terminated=True), buffer_ids=ids)
+    TRUNCATED[way](stored, rows, ids)
+    assert buffer.options["ignore_obs_next"] is True
+    assert stored.options["ignore_obs_next"] is False
+
+
+def test_a_warning_that_is_an_error_leaves_the_buffer_as_it_was():
+    buffer = held(ReplayBuffer(4, ignore_obs_next=True), transition(0))
+    for _ in range(2):
+        with pytest.raises(UserWarning, match="with ignore_obs_next=True"):
+            buffer.add(transition(1, truncated=True))
+        with pytest.raises(UserWarning, match="with ignore_obs_next=True"):
+            buffer.truncate_episodes()
+    assert (len(buffer), buffer.done.any()) == (1, False)
+
+
+def test_a_killed_process_leaves_rows_that_move_without_a_warning(tmp_path):
+    buffer = CachedReplayBuffer(ReplayBuffer(4, ignore_obs_next=True), 1, 2, path=tmp_path)
+    buffer.add(transitions([1]), buffer_ids=[0])
+    with pytest.warns(UserWarning, match="with ignore_obs_next=True"):  # this does not move it, like a killed process
+        buffer.cached_buffers[0].truncate_episodes()
+    buffer.close()
+    assert len(CachedReplayBuffer.open(tmp_path).main_buffer) == 1

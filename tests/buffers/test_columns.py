@@ -8,14 +8,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 from tests.buffers.helpers import (
     BUFFERS,
     assert_same,
     contents,
     every_buffer,
+    every_store,
     holding,
     ids_for,
+    made,
     rows_for,
     transition,
     transitions,
@@ -44,7 +47,7 @@ def test_a_whole_batch_is_copied_into_the_buffer(name):
     assert len(buffer) == 8
     buffer.add(rows_for(name, [50, 60]), buffer_ids=ids_for(name))
     buffer.sample(8)
-    buffer.rew[:] = 0.0
+    buffer.columns.rew[:] = 0.0
     assert_untouched(rows, before)
     rows.act[:] = 99
     assert 99 not in buffer.act
@@ -233,7 +236,7 @@ REFUSED: dict[str, Any] = {
 def test_columns_that_cannot_be_are_refused_and_nothing_changes(what):
     buffer = filled(ReplayBuffer(4))
     before = buffer[:]
-    with pytest.raises((errors.StructureError, errors.LeafError)):
+    with pytest.raises((errors.StructureError, errors.LeafError, errors.RowAssignmentError)):
         REFUSED[what](buffer)
     assert buffer[:] == before
 
@@ -246,3 +249,146 @@ def test_columns_on_disk_and_those_of_a_ring_stay_where_they_are(tmp_path):
     ring.add(Batch.stack([row(0), row(1)]))
     with pytest.raises(errors.StructureError, match="replacing column 'act' is not possible in a ring of a"):
         ring.buffers[0].columns.act = np.zeros(2)
+
+
+# ---- who may change columns ---------------------------------------------------------------------------------------
+
+CHANGES: dict[str, Any] = {
+    "setattr": lambda tree, name, new: setattr(tree, name, new),
+    "setitem": lambda tree, name, new: tree.__setitem__(name, new),
+    "update": lambda tree, name, new: tree.update({name: new}),
+    "keywords": lambda tree, name, new: tree.update(**{name: new}),
+    "set_array_at_key": lambda tree, name, new: tree.set_array_at_key(new, name),
+    "set_rows_at_key": lambda tree, name, new: tree.set_array_at_key(new[:2], name, [0, 1]),
+    "setstate": lambda tree, name, new: tree.__setstate__({name: new}),
+    "init": lambda tree, name, new: tree.__init__({name: new}),
+    "unbound": lambda tree, name, new: Batch.update(tree, {name: new}),
+    "fields": lambda tree, name, new: tree.__dict__.__setitem__(name, new),
+    "to_torch_": lambda tree, name, new: tree.to_torch_(),
+    "to_numpy_": lambda tree, name, new: tree.to_numpy_(),
+    "transform": lambda tree, name, new: tree.apply_values_transform(lambda leaf: leaf + leaf, inplace=True),
+    "cat_": lambda tree, name, new: tree.cat_([tree.copy()]),
+    "stack_": lambda tree, name, new: tree.stack_([tree.copy()]),
+    "add": lambda tree, name, new: tree.__iadd__(1),
+    "add to field": lambda tree, name, new: exec(f"tree.{name} += 1"),
+    "empty_": lambda tree, name, new: tree.empty_(),
+    "empty rows": lambda tree, name, new: tree.empty_([0]),
+    "rows": lambda tree, name, new: tree.__setitem__([0], tree.copy()[[1]]),
+    "set_rows": lambda tree, name, new: tree.set_rows(slice(None), tree.copy()),
+    "pop": lambda tree, name, new: tree.pop(name),
+    "pop default": lambda tree, name, new: tree.pop(name, None),
+    "pop other": lambda tree, name, new: tree.pop("other", None),
+    "popitem": lambda tree, name, new: tree.popitem(),
+    "del": lambda tree, name, new: tree.__delitem__(name),
+    "delattr": lambda tree, name, new: delattr(tree, name),
+    "clear": lambda tree, name, new: tree.clear(),
+    "setdefault": lambda tree, name, new: tree.setdefault("other", new),
+    "wrong rows": lambda tree, name, new: tree.update({name: new, "other": new}),
+    "read-only": lambda tree, name, new: tree.update({name: np.broadcast_to(np.zeros(1), new.shape)}),
+}
+NESTED = {
+    "columns": lambda buffer: getattr(buffer, "columns", buffer),
+    "obs": lambda buffer: buffer.obs,
+    "info": lambda buffer: buffer.info,
+}
+
+
+@pytest.mark.parametrize("where", NESTED)
+@every_store
+def test_a_column_is_replaced_so_that_later_rows_land_in_it_or_not_at_all(name, where, tmp_path):
+    plain = name.removesuffix(" on disk")
+    field = {"columns": "act", "obs": "achieved_goal" if plain.startswith("hindsight") else "x", "info": "t"}[where]
+    for way, change in CHANGES.items():
+        buffer = made(name, tmp_path / way)
+
+        def add(number: int, buffer: Any = buffer) -> Any:
+            rows = rows_for(plain, [number, number])
+            if not plain.startswith("hindsight"):
+                rows.obs = rows.obs_next = {"x": rows.obs[:, 0]}
+            return buffer.add(rows, buffer_ids=ids_for(plain)).slots
+
+        add(1)
+        before, tree = pickle.dumps(buffer[:]), NESTED[where](buffer)
+        try:
+            change(tree, field, np.zeros_like(tree[field]) + 7)
+        except errors.TypedBatchError:
+            assert pickle.loads(before) == buffer[:], way
+        assert NESTED[where](buffer) == tree, way
+        slots = add(40)
+        assert (np.asarray(NESTED[where](buffer)[field])[slots] == 40).all(), way
+        assert (np.asarray(NESTED[where](buffer[:])[field]) == 40).sum() == 2, way
+        assert pickle.loads(pickle.dumps(buffer.columns)) == buffer.columns, way
+        np.testing.assert_array_equal(buffer.done, buffer.terminated | buffer.truncated)
+
+
+@every_store
+def test_flags_are_read_only_and_a_method_ends_the_episodes(name, tmp_path):
+    buffer, plain = made(name, tmp_path), name.removesuffix(" on disk")
+    buffer.truncate_episodes()
+    buffer.add(rows_for(plain, [1, 2]), buffer_ids=ids_for(plain))
+    for flag in ("terminated", "truncated", "done"):
+        for handed in (getattr(buffer, flag), buffer.columns[flag], buffer.buffers[0].truncated):
+            with pytest.raises(ValueError, match="read-only"):
+                handed[0] = True
+        with pytest.raises(errors.FieldNameError, match=r"marks where episodes end.*truncate_episodes\(\) ends them"):
+            buffer.columns.update({flag: ~buffer.columns[flag]})
+    open_episodes = len(buffer.unfinished_index())
+    with pytest.raises(errors.StructureError, match="there are rings"):
+        buffer.truncate_episodes([9])
+    buffer.truncate_episodes([0])
+    assert len(buffer.unfinished_index()) == open_episodes - 1
+    buffer.truncate_episodes()
+    again = buffer[:]
+    assert not len(buffer.unfinished_index())
+    assert again.truncated.sum() == again.done.sum() == open_episodes
+    buffer.truncate_episodes()
+    assert buffer[:] == again
+    added = buffer.add(rows_for(plain, [3, 4], terminated=True), buffer_ids=ids_for(plain))
+    assert set(added.ep_len.tolist()) == {1}
+    assert buffer[:].truncated.sum() == open_episodes
+    buffer.reset(keep_statistics=True)
+    buffer.truncate_episodes()
+    assert set(buffer.add(rows_for(plain, [5, 6], terminated=True), buffer_ids=ids_for(plain)).ep_len.tolist()) == {1}
+
+
+def test_the_end_of_an_episode_is_on_disk_and_in_a_ring_alone(tmp_path):
+    buffer = filled(VectorReplayBuffer(8, 2, path=tmp_path), 0)
+    buffer.add(Batch.stack([row(1), row(2)]))
+    buffer.buffers[1].truncate_episodes()
+    buffer.close()
+    again = VectorReplayBuffer.open(tmp_path)
+    assert (again.unfinished_index().tolist(), again[:].truncated.tolist()) == ([0], [False, True])
+    with pytest.raises(errors.StorageError, match=r"truncate_episodes\(\) changes the buffer"):
+        VectorReplayBuffer.open(tmp_path, "r").truncate_episodes()
+
+
+def test_flags_that_are_tensors_are_copies():
+    buffer = ReplayBuffer(4)
+    buffer.add(row(0, terminated=torch.tensor(False), truncated=torch.tensor(False)))
+    buffer.truncated[0] = True
+    assert not buffer[:].truncated.any()
+    buffer._meta = buffer._meta
+    buffer.truncate_episodes()
+    assert (buffer[:].truncated.tolist(), buffer.done.tolist()) == ([True], [True, False, False, False])
+
+
+def test_a_field_of_a_buffer_is_changed_in_place_as_an_array_is():
+    buffer = filled(ReplayBuffer(4))
+    buffer.rew *= 2
+    buffer.columns.rew += 1
+    assert buffer[:].rew.tolist() == [3.0] * 4
+    with pytest.raises(errors.FieldNameError, match="set_array_at_key"):
+        buffer.rew = buffer.rew.copy()
+
+
+def test_a_view_of_columns_that_are_no_more_is_refused():
+    buffer = filled(ReplayBuffer(4))
+    buffer.columns.obs = Batch(x=np.zeros(4))
+    stale = buffer.obs
+    buffer.columns.obs = np.zeros((4, 3))
+    with pytest.raises(errors.StructureError, match="does not store a batch 'obs' any more; read it again"):
+        stale.x = np.ones(4)
+    with pytest.raises(errors.StructureError, match=r"remove them from a copy, buffer\[:\]"):
+        del buffer.columns.rew
+    rows = buffer[:]
+    assert rows.pop("rew").tolist() == [1.0] * 4

@@ -13,7 +13,7 @@ from torch import Tensor
 from typing_extensions import TypeVar
 
 from tests.buffers.helpers import held, step, steps
-from typedbatch import Batch, BatchRecord, RolloutBatch, SchemaError, checking
+from typedbatch import Batch, BatchRecord, Column, RolloutBatch, SchemaError, checking, objects
 from typedbatch.buffers import (
     CachedReplayBuffer,
     HERReplayBuffer,
@@ -358,3 +358,77 @@ class TestDeclarations:
             GoalBuffer.open(tmp_path / "plain")
         held(GoalBuffer(4), step(0, info={}, goal=1.0)).save_hdf5(tmp_path / "goals.h5")
         assert type(GoalBuffer.load_hdf5(tmp_path / "goals.h5")[:]) is Goal
+
+
+# ---- columns of objects -------------------------------------------------------------------------------------------
+
+
+class Item(BatchRecord):
+    note: Column[Any]
+
+
+class Noted(RolloutBatch):
+    note: Column[Any]
+    item: Item
+
+
+OBJECTS: dict[str, Any] = {
+    "list": [1, 2],
+    "empty list": [],
+    "uneven lists": [[1], [2, 3]],
+    "list of dicts": [{"a": 1}, {"b": 2}],
+    "dict": {"a": 1},
+    "empty dict": {},
+    "integer": 5,
+    "number": 0.5,
+    "flag": True,
+    "text": "abc",
+    "None": None,
+    "array": np.ones(2),
+    "tensor": torch.ones(3),
+    "tensor of no dimensions": torch.tensor(1.0),
+    "tensors": [torch.ones(2)],
+    "set": {1},
+    "batch": Batch(a=[1]),
+}
+NOTED: dict[str, Any] = {
+    "ring": lambda: ReplayBuffer[Noted, Any](4),
+    "vector": lambda: VectorReplayBuffer[Noted, Any](8, 2),
+    "cached": lambda: CachedReplayBuffer(ReplayBuffer[Noted, Any](4), 2, 2),
+    "prioritized": lambda: PrioritizedReplayBuffer[Noted, Any](4, 0.6, 0.4),
+}
+
+
+@pytest.mark.parametrize("what", OBJECTS)
+@pytest.mark.parametrize("into", ["row of a record", "record", "batch"])
+@pytest.mark.parametrize("name", NOTED)
+def test_any_object_is_stored_in_a_declared_column_of_objects(name, into, what):
+    value, buffer = OBJECTS[what], NOTED[name]()
+    row = dict(zip(("obs", "act", "rew", "obs_next"), np.zeros((4, 1)), strict=True)) | {"info": {}}
+    row |= {"rew": 0.0, "terminated": False, "truncated": False}
+
+    def noted(one: Any) -> Any:
+        if into == "row of a record":
+            column, inner = objects([one]), Item(note=objects([one]))
+            rows = {name: np.asarray([value]) for name, value in row.items() if name != "info"}
+            return Noted(**rows, info=Batch(), note=column, item=inner)[0]
+        if into == "record":
+            arrays = {name: np.asarray(value) for name, value in row.items() if name != "info"}
+            return Noted(**arrays, info=Batch(), note=one, item=Item(note=one))
+        return Batch({**row, "note": one, "item": Item(note=one)})
+
+    for one in (value, [3], value):
+        if name in ("ring", "prioritized"):
+            buffer.add(noted(one))
+        else:
+            buffer.add(noted(one), buffer_ids=[0])
+    rows = buffer[:]
+    for column in (rows.note, rows.item.note):
+        assert (column.dtype, column.shape) == (np.dtype(object), (len(buffer),))
+        assert column[-2] == [3] or into == "batch"
+        if into == "row of a record":
+            assert column[-1] is value
+        elif into == "record" and type(value) is dict:
+            assert isinstance(column[-1], Batch)  # the constructor of the row has made it one
+        elif into == "record" and type(value) in (list, int, float, bool, str, set):
+            assert column[-1] == value

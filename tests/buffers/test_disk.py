@@ -108,7 +108,7 @@ def test_the_files_are_read_by_numpy_alone(tmp_path):
         np.testing.assert_array_equal(column, leaf(buffer, path))
     assert np.load(tmp_path / fields["act"]).tolist() == [-2, -1, -12, -11]
     assert sorted(one.name for one in tmp_path.iterdir()) == sorted(
-        [*fields.values(), "buffer.json", "buffer.lock", state_file(tmp_path).name]
+        [*fields.values(), "buffer.json", "buffer.lock", "random.json", state_file(tmp_path).name]
     )
 
 
@@ -404,7 +404,7 @@ def test_dropnull_is_kept(tmp_path):
     again.add(as_rows([row(20), row(21)]))
     assert VectorReplayBuffer.open(tmp_path, "r")[:].act.tolist() == [-2, -4, -20, -12, -13, -14, -21]
     left = {one.name for one in tmp_path.iterdir()}
-    assert left == {"buffer.json", "buffer.lock", state_file(tmp_path).name} | {
+    assert left == {"buffer.json", "buffer.lock", "random.json", state_file(tmp_path).name} | {
         one["file"] for one in described(tmp_path)["fields"]
     }
 
@@ -850,3 +850,56 @@ def test_nothing_is_imported_for_what_a_description_says(tmp_path):
     with pytest.raises(errors.StorageError):
         ReplayBuffer.open(tmp_path)
     assert "antigravity" not in sys.modules
+
+
+# ---- random numbers -----------------------------------------------------------------------------------------------
+
+
+def draws(buffer: Any) -> list[list[int]]:
+    return [buffer.sample(16)[1].tolist() for _ in range(4)]
+
+
+@pytest.mark.parametrize("end", ["flush", "close", "kill"])
+@pytest.mark.parametrize("name", MAKE)
+def test_random_numbers_continue_where_they_were_stored(name, end, tmp_path):
+    straight, buffer = filled(name, tmp_path / "straight"), filled(name, tmp_path / "buffer")
+    assert draws(straight) == draws(buffer)
+    if end == "kill":
+        buffer.flush()
+        state_of(buffer).storage.close()  # as the end of the process does
+    else:
+        getattr(buffer, end)()
+    again = opened(buffer, tmp_path / "buffer", "r" if end == "flush" else "r+")
+    assert draws(again) == draws(straight)
+    again.close()
+    buffer.close()  # once more, or after another buffer: it does not store anything then
+    if end != "flush":
+        assert draws(opened(buffer, tmp_path / "buffer", "r+")) == draws(straight)
+
+
+def test_random_numbers_whose_state_is_damaged_or_missing_start_from_the_seed(tmp_path):
+    buffer = filled("ReplayBuffer", tmp_path)
+    first = draws(buffer)
+    buffer.close()
+    for damage in (
+        "",
+        "{}",
+        "null",
+        "{",
+        "[1]",
+        '{"bit_generator": "PCG64", "state": {"state": -1, "inc": 0}}',
+        "\xff",
+    ):
+        (tmp_path / "random.json").write_text(damage, "latin-1")
+        with pytest.warns(
+            UserWarning, match=r"random.json in .* is damaged .*; random numbers start again from the seed"
+        ):
+            assert draws(opened(buffer, tmp_path)) == first
+    (tmp_path / "random.json").unlink()
+    assert draws(opened(buffer, tmp_path)) == first
+
+
+def test_rings_of_one_buffer_do_not_sample_alike():
+    buffer = VectorReplayBuffer(200, 2)
+    buffer.extend(Batch.stack([transition(number) for number in range(200)]), buffer_ids=np.arange(200) // 100)
+    assert draws(buffer.buffers[0]) != draws(buffer.buffers[1])

@@ -55,6 +55,7 @@ def assert_alike(together: Any, apart: Any, added: Any, one_by_one: list[Any]) -
         np.testing.assert_array_equal(together.weight[every], apart.weight[every])
 
 
+@pytest.mark.filterwarnings("ignore:with ignore_obs_next=True")
 @pytest.mark.parametrize("name", ONE)
 @given(size=st.integers(1, 6), data=st.data())
 def test_rows_of_one_ring(name, size, data):

@@ -24,6 +24,7 @@ from typedbatch import Batch, errors
 from typedbatch.buffers import HERReplayBuffer, HERVectorReplayBuffer, ReplayBuffer, compute_nstep_return
 from typedbatch.buffers.state import state_of
 from typedbatch.errors import RowAssignmentError, RowIndexError
+from typedbatch.training import add_nstep
 
 ALWAYS = float("inf")
 """``future_k`` with which every episode gets another goal."""
@@ -100,6 +101,7 @@ def test_so_many_episodes_get_another_goal_for_each_that_keeps_its_own():
     assert buffer.future_p == 0.75
 
 
+@pytest.mark.filterwarnings("ignore:with ignore_obs_next=True")
 @pytest.mark.parametrize("rings", [1, 2])
 @pytest.mark.parametrize("ignore_obs_next", [False, True])
 def test_returns_over_n_steps_see_the_new_rewards(rings, ignore_obs_next):
@@ -122,6 +124,110 @@ def test_returns_over_n_steps_see_the_new_rewards(rings, ignore_obs_next):
                     break
             expected = total + (0.0 if step.terminated else 0.5 ** (i + 1) * q[step.slot])
             assert out.returns[place] == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("rings", [1, 2])
+def test_goals_are_spread_evenly_over_the_steps_from_each_row_on(rings):
+    buffer = hindsight(rings, 120, horizon=99, future_k=ALWAYS, random_seed=0)
+    for i in range(120):
+        numbers = [100.0 * ring + i for ring in range(rings)]
+        buffer.add(goal_transitions(numbers, terminated=i % 12 == 11), buffer_ids=[*range(rings)])
+    places: list[list[float]] = [[] for _ in range(12)]
+    for _ in range(40):
+        batch, slots = buffer.sample(256)
+        for slot, goal, own in zip(slots.tolist(), goal_of(batch), batch.act.tolist(), strict=True):
+            places[slot % 12].append(goal - own - 1)
+    for i, steps in enumerate(places):
+        counts = np.bincount(np.array(steps, int), minlength=12 - i)
+        assert len(counts) == 12 - i
+        assert (np.abs(counts / len(steps) - 1 / (12 - i)) < 5 * (len(steps) * (12 - i)) ** -0.5).all()
+
+
+def test_rows_of_an_episode_keep_or_lose_their_goals_by_themselves():
+    buffer = walked(18, future_k=2.0)
+    kept = [(np.array(goal_of(buffer.sample(0)[0])) == OWN).sum() for _ in range(40)]
+    assert 0.45 < np.mean(kept) / 18 < 0.55
+    assert len(set(kept)) > 5
+
+
+READS: dict[str, Any] = {
+    "rows": lambda buffer, slots: buffer[slots].obs_next,
+    "get": lambda buffer, slots: buffer.get(slots, "obs_next"),
+}
+
+
+@pytest.mark.parametrize("way", ["add_nstep", "add_nstep with its own get", *READS])
+@pytest.mark.parametrize(("stack_num", "ignore_obs_next"), [(1, False), (3, False), (1, True), (3, True)])
+@pytest.mark.parametrize("reaching", [False, True])
+def test_rows_look_ahead_with_their_own_goals(way, stack_num, ignore_obs_next, reaching):
+    class OwnGet(HERReplayBuffer):
+        def get(self, *args, **kwargs):
+            return super().get(*args, **kwargs)
+
+    if way == "get" and ignore_obs_next:
+        pytest.skip("it has no such column")
+    functions = {"compute_terminated_fn": reaches} if reaching else {}
+    cls: Any = OwnGet if "own" in way else HERReplayBuffer
+    buffer = cls(9, distance, 30, 2.0, stack_num=stack_num, ignore_obs_next=ignore_obs_next, **functions)
+    for i in range(16):
+        buffer.add(goal_transitions([i], terminated=i in (3, 15)), buffer_ids=[0])
+    seen: list[Any] = []
+
+    def value(obs: Any) -> Any:
+        seen.append(obs.desired_goal.reshape(10, -1))
+        return obs.achieved_goal.reshape(10, -1)[:, -1] * 10.0
+
+    for _ in range(20):
+        batch, slots = buffer.sample(10)
+        goal = batch.obs.desired_goal.reshape(10, -1)
+        if way in READS:
+            out = compute_nstep_return(batch, buffer, slots, lambda b, at: value(READS[way](b, at)), 0.5, 3)
+        else:
+            out = add_nstep(batch, buffer, slots, value, gamma=0.5, n=3)
+        assert (seen[-1] == goal).all()
+        for row, own in enumerate(batch.act.tolist()):
+            wanted, total = goal[row, -1], 0.0
+            for k in range(3):
+                at = own + k
+                end = at if ignore_obs_next and at == 15 else at + 1
+                stored = wanted == OWN
+                total += 0.5**k * distance(np.array([at + 1.0 if stored else end]), wanted)
+                terminated = at == 15 if stored or not reaching else end == wanted
+                if at == 15 or terminated:
+                    break
+            expected = total + (0 if terminated else 0.5 ** (k + 1) * 10 * end)
+            assert out.returns[row] == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("rings", [1, 2])
+def test_rows_of_an_episode_share_a_goal_where_that_is_asked_for(rings):
+    buffer = hindsight(rings, 12, horizon=2, future_k=2.0)
+    kept = filled(buffer, 30, 3, goal_rows)
+    for _ in range(20):
+        slots = buffer.sample_indices(6)
+        buffer.rewrite_transitions(slots, per_episode=True)
+        goal = dict(zip(slots.tolist(), goal_of(buffer[slots]), strict=True))
+        for ring in kept:
+            for episode in np.split(np.array(ring, object), [i + 1 for i, row in enumerate(ring) if row.done]):
+                rows = [row for row in episode if row.slot in goal]
+                shared = {goal[row.slot] for row in rows}
+                assert len(shared) <= 1
+                later = [reached(row) for row in episode if rows and row.number >= rows[-1].number]
+                assert shared <= {OWN, *later[:2]}
+
+
+def test_a_column_is_read_with_the_goal_of_the_row_that_looks_ahead_to_it():
+    buffer = walked(9, future_k=2.0)
+    for _ in range(20):
+        batch, slots = buffer.sample(1)
+        read: list[float] = []
+
+        def value(buffer: Any, at: Any, read: list[float] = read) -> Any:
+            read[:] = buffer.obs_next.desired_goal[at][:, 0].tolist()
+            return np.zeros(1)
+
+        compute_nstep_return(batch, buffer, slots, value, 0.5, 3)
+        assert read == goal_of(batch)
 
 
 # ---- for how long ----------------------------------------------------------------------------------------------------
@@ -192,7 +298,7 @@ def test_rewards_and_goals_keep_their_dtype():
         buffer.add(rows(i), buffer_ids=[0])
     batch, _ = buffer.sample(0)
     assert batch.rew.dtype == batch.obs.desired_goal.dtype == batch.obs_next.desired_goal.dtype == np.float32
-    assert batch.rew.tolist() == [-3.0, -2.0, -1.0, 0.0]
+    assert batch.rew.tolist() == (np.arange(1, 5) - goal_of(batch)).tolist()
     assert buffer[0].rew.dtype == np.float32
 
 
@@ -208,8 +314,10 @@ def test_goals_may_have_more_dimensions():
         )
         buffer.add(Batch(obs=obs, obs_next=obs_next, act=i, rew=0.0, terminated=i == 3, truncated=False))
     batch, _ = buffer.sample(0)
-    assert batch.obs.desired_goal.tolist() == np.full((4, 2, 3), 4.0).tolist()
-    assert batch.rew.tolist() == [-3.0, -2.0, -1.0, 0.0]
+    goal = batch.obs.desired_goal
+    assert (goal == goal[:, :1, :1]).all()
+    assert (goal > 0).all()
+    assert batch.rew.tolist() == (np.arange(1, 5) - goal[:, 0, 0]).tolist()
 
 
 @pytest.mark.parametrize("tensors", ["goals", "goals and rewards"])
@@ -222,10 +330,11 @@ def test_goals_may_be_tensors(tensors):
         rew = torch.tensor(0.0) if "rewards" in tensors else 0.0
         buffer.add(Batch(obs=obs, obs_next=obs_next, act=i, rew=rew, terminated=i == 3, truncated=False))
     batch, _ = buffer.sample(0)
-    assert batch.obs.desired_goal.ravel().tolist() == [4.0] * 4
-    assert batch.rew.tolist() == [-3.0, -2.0, -1.0, 0.0]
+    assert OWN not in goal_of(batch)
+    assert batch.rew.tolist() == (np.arange(1, 5) - goal_of(batch)).tolist()
     assert type(batch.rew) is (torch.Tensor if "rewards" in tensors else np.ndarray)
-    assert buffer[1].rew == -2.0
+    assert buffer[1].rew == batch.rew[1]
+    assert goal_of(buffer[1]) == goal_of(batch)[1:2]
 
 
 # ---- terminated of another goal --------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.buffers.helpers import held, holding, step, transition, transitions
+from tests.buffers.helpers import held, holding, ids_for, made, step, transition, transitions
 from typedbatch import Batch, errors
 from typedbatch.buffers import PrioritizedReplayBuffer, PrioritizedVectorReplayBuffer, SegmentTree
 from typedbatch.errors import RowAssignmentError, RowIndexError
@@ -528,3 +528,67 @@ class TestPriorities:
             with pytest.raises(RowAssignmentError, match="priorities are numbers"):
                 buffer.update_weight([0], priorities)
         assert set(buffer.sample_indices(100).tolist()) == {0}
+
+
+@pytest.mark.parametrize(
+    "name", ["prioritized", "prioritized vector", "prioritized on disk", "prioritized vector on disk"]
+)
+@pytest.mark.parametrize("as_tensor", [False, True])
+def test_priorities_of_rows_that_were_overwritten_since_they_were_sampled_are_left_out(name, as_tensor, tmp_path):
+    buffer, ids = made(name, tmp_path), ids_for(name.removesuffix(" on disk"))
+    for number in range(4):
+        buffer.add(transitions([number, number]), buffer_ids=ids)
+    slots = buffer.sample(0)[1]
+    added = buffer.add(transitions([8, 9]), buffer_ids=ids).slots
+    new = np.arange(1.0, 9.0)
+    buffer.update_weight(slots, torch.tensor(new) if as_tensor else new)
+    stayed = ~np.isin(slots, added)
+    np.testing.assert_allclose(buffer.weight[slots], np.where(stayed, new, 1.0) ** 0.6, rtol=1e-6)
+    with pytest.raises(RowAssignmentError, match="priorities of shape"):
+        buffer.update_weight(slots, new[:6])
+    buffer.update_weight(added, 5.0)
+    assert (buffer.weight[added] > 2).all()
+    buffer.reset()
+    buffer.update_weight(slots, new)
+    assert not buffer.weight[slots].any()
+
+
+PRIORITIZED: dict[str, Any] = {
+    "ring": lambda path, **settings: PrioritizedReplayBuffer(4, beta=1.0, **settings),
+    "vector": lambda path, **settings: PrioritizedVectorReplayBuffer(4, 2, beta=1.0, **settings),
+    "on disk": lambda path, **settings: PrioritizedReplayBuffer(4, beta=1.0, path=path, **settings),
+}
+
+
+@pytest.mark.parametrize("alpha", [1e-300, 0.6, 50.0, 1e6])
+@pytest.mark.parametrize("weight_norm", [True, False])
+@pytest.mark.parametrize("name", PRIORITIZED)
+def test_priorities_that_underflow_can_be_sampled_with_finite_weights(name, weight_norm, alpha, tmp_path):
+    buffer = PRIORITIZED[name](tmp_path / "buffer", alpha=alpha, weight_norm=weight_norm)
+    for number in range(4):
+        buffer.add(transitions([number]), buffer_ids=[number % 2 if name == "vector" else 0])
+    for priorities in (np.zeros(4), np.array([0.0, 1e-300, -1e-9, 1.0]), np.array([-0.0, 0.5, 1e-30, 0.0])):
+        buffer.update_weight(np.arange(4), priorities)
+        for _ in range(4):
+            batch, slots = buffer.sample(16)
+            assert np.isfinite(batch.weight).all()
+            assert (batch.weight > 0).all() or not weight_norm
+            assert np.isfinite(buffer.get_weight(slots)).all()
+    if name == "on disk":
+        buffer.close()
+        assert np.isfinite(PrioritizedReplayBuffer.open(tmp_path / "buffer").sample(4)[0].weight).all()
+
+
+@pytest.mark.parametrize("name", PRIORITIZED)
+@pytest.mark.parametrize("priority", [np.nan, np.inf, -np.inf, 1e151, 1e308])
+def test_priorities_that_are_no_numbers_or_overflow_are_refused(name, priority, tmp_path):
+    for alpha in (0.6, 2.0, 1e300):
+        buffer = PRIORITIZED[name](tmp_path / str(alpha), alpha=alpha)
+        for number in range(4):
+            buffer.add(transitions([number]), buffer_ids=[number % 2 if name == "vector" else 0])
+        with pytest.raises(RowAssignmentError, match="must be finite and below 1e150"):
+            buffer.update_weight([0, 1], [1.0, priority])
+        assert buffer.weight[np.arange(4)].tolist() == [1.0] * 4
+    for wrong in (0, -1, np.nan, np.inf):
+        with pytest.raises(errors.SettingError, match="alpha"):
+            PRIORITIZED[name](tmp_path / "wrong", alpha=wrong)

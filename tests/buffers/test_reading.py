@@ -12,10 +12,12 @@ import pytest
 from tests.buffers.helpers import (
     BUFFERS,
     every_buffer,
+    every_store,
     held,
     holding,
     ids_for,
     is_hindsight,
+    made,
     rows_for,
     step,
     steps,
@@ -23,8 +25,9 @@ from tests.buffers.helpers import (
     transitions,
 )
 from typedbatch import Batch, errors
-from typedbatch.buffers import ReplayBuffer, VectorReplayBuffer, compute_nstep_return
+from typedbatch.buffers import ReplayBuffer, VectorReplayBuffer, compute_episodic_return, compute_nstep_return
 from typedbatch.errors import RowIndexError
+from typedbatch.training import add_nstep
 
 
 def drawn(name: str, seed: int | None, noise: int) -> list[Any]:
@@ -302,3 +305,63 @@ def test_an_episode_is_read_between_what_add_returns():
     assert last.ep_len.tolist() == [4]
     slots = buffer.get_buffer_indices(last.ep_start.item(), last.slots.item() + 1)
     assert buffer[slots].obs.tolist() == [4, 5, 6, 7]
+
+
+# ---- slots that were sampled --------------------------------------------------------------------------------------
+
+READS: dict[str, Any] = {
+    "index": lambda buffer, batch, slots: buffer[slots],
+    "view": lambda buffer, batch, slots: buffer[slots[:]],
+    "get": lambda buffer, batch, slots: buffer.get(slots, "rew"),
+    "next": lambda buffer, batch, slots: buffer.next(slots),
+    "nstep": lambda buffer, batch, slots: compute_nstep_return(batch, buffer, slots, lambda _, at: np.zeros(len(at))),
+    "add_nstep": lambda buffer, batch, slots: add_nstep(
+        batch, buffer, slots, lambda _: np.zeros(len(slots)), gamma=1.0, n=2
+    ),
+    "episodic": lambda buffer, batch, slots: compute_episodic_return(batch, buffer, slots, gae_lambda=1.0),
+    "set": lambda buffer, batch, slots: buffer.set_array_at_key(np.zeros(len(slots)), "act", slots),
+}
+
+
+@pytest.mark.parametrize("turns", [1, 4, 8])
+@every_store
+def test_sampled_slots_mean_the_rows_that_were_sampled(name, turns, tmp_path):
+    buffer, plain = made(name, tmp_path), name.removesuffix(" on disk")
+
+    def episode(number: int) -> Any:
+        buffer.add(rows_for(plain, [number, number + 50]), buffer_ids=ids_for(plain))
+        return buffer.add(rows_for(plain, [number, number + 50], terminated=True), buffer_ids=ids_for(plain)).slots
+
+    for number in range(4):
+        episode(number)
+    batch, slots = buffer.sample(0)
+    copied = slots.copy()
+    for read in READS.values():
+        read(buffer, batch, slots)
+    for number in range(turns):
+        added = episode(100 + number)
+    for read in READS.values():
+        with pytest.raises(RowIndexError, match="were overwritten since these slots were sampled; sample again"):
+            read(buffer, batch, slots)
+        read(buffer, batch, copied)
+    buffer[added], buffer[added.tolist()], buffer[buffer.sample(4)[1]]
+    slots = buffer.sample(4)[1]
+    buffer.reset()
+    episode(0)
+    with pytest.raises(RowIndexError, match=r"4 of 4 rows were overwritten.*hold buffer\.lock"):
+        buffer[slots]
+
+
+def test_only_slots_whose_rows_were_overwritten_are_refused():
+    buffer = VectorReplayBuffer(8, 2)
+    for number in range(4):
+        buffer.add(transitions([number, number + 10]))
+    slots = buffer.sample(0)[1]
+    buffer.add(transitions([5]), buffer_ids=[1])
+    assert buffer[slots[:4]].act.tolist() == [0, 1, 2, 3]
+    assert buffer[slots[5:]].act.tolist() == [11, 12, 13]
+    with pytest.raises(RowIndexError, match="1 of 8 rows"):
+        buffer[slots]
+    samples = [buffer.buffers[0].sample(2)[1] for _ in range(400)]
+    buffer.add(transitions([6]), buffer_ids=[1])
+    assert len(buffer.buffers[0][samples[-1]]) == 2

@@ -242,6 +242,7 @@ def test_rewards_and_flags_may_be_stored_as_tensors():
         np.testing.assert_allclose(mine.numpy(), other, rtol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:with ignore_obs_next=True")
 def test_frames_do_not_change_returns():
     for flags in ("..TL.", "....."):
         assert returns_of(episode(flags, stack_num=3), 2) == returns_of(episode(flags), 2)

@@ -415,5 +415,5 @@ class Buffers(RuleBasedStateMachine):
             np.testing.assert_allclose(batch.weight / batch.weight.max(), weights / weights.max())
 
 
-TestBuffers = Buffers.TestCase
+TestBuffers = pytest.mark.filterwarnings("ignore:with ignore_obs_next=True")(Buffers.TestCase)
 TestBuffers.settings = settings(max_examples=settings().max_examples, stateful_step_count=25, deadline=None)

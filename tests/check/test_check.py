@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
+import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -204,6 +207,163 @@ def test_the_cache_is_kept_out_of_git(tmp_path):
     project(tmp_path, {"a.py": "", "pyproject.toml": "[project]\nname = 'mine'\n", "deep/b.py": ""})
     assert lines(check(folder=tmp_path / "deep")) == []
     assert "*" in (tmp_path / ".typedbatch_cache" / ".gitignore").read_text("utf-8").split()
+
+
+# ---- what a project may hold ------------------------------------------------------------------------------------
+
+MARKED = "open({!r}, 'w').close()\nraise SystemExit(1)\n"
+OURS = "[mypy]\nplugins = typedbatch.mypy\ncheck_untyped_defs = True\n"
+PLUGIN = """\
+import pathlib
+from mypy.plugin import Plugin
+pathlib.Path({!r}).touch()
+def plugin(version): return Plugin
+"""
+FOUND_IN_A = ("a.py", "batch-field")
+
+
+def shadows(folder: Path, names: Iterable[str]) -> None:
+    """Write modules of a project with the names of others, each of which leaves a file named after it if it is run."""
+    project(folder, {f"{name}.py": MARKED.format(str(folder / f"ran {name}")) for name in names})
+
+
+def codes(result: Checked) -> list[tuple[str, str]]:
+    assert result.failure == ""
+    return [(one.file, one.code) for one in result.found]
+
+
+@pytest.mark.parametrize(
+    "settings", [{}, {"mypy.ini": "[mypy]\nplugins = typedbatch.mypy\ncheck_untyped_defs = True\n"}]
+)
+def test_no_module_of_the_project_takes_the_place_of_pythons(tmp_path, cache, settings):
+    shadows(
+        tmp_path, [*sys.stdlib_module_names, "typing_extensions", "mypy", "sitecustomize", "usercustomize", "conftest"]
+    )
+    project(tmp_path, {"a.py": UNTYPED, **settings})
+    done = subprocess.run(command("--cache-dir", str(cache)), cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 1, done.stderr
+    assert "a.py:5:12: error: Batch has no field" in done.stdout
+    assert "logging.py:1:1: note: this file is not checked: it stands in the place of a module" in done.stdout
+    assert list(tmp_path.glob("ran *")) == []
+
+
+@pytest.mark.parametrize("name", ["logging", "queue", "typing"])
+def test_one_module_with_the_name_of_pythons_is_not_run(tmp_path, cache, name):
+    shadows(tmp_path, [name])
+    assert FOUND_IN_A in codes(checked(tmp_path, cache, {"a.py": UNTYPED}))
+    assert list(tmp_path.glob("ran *")) == []
+
+
+@pytest.mark.parametrize("has_ours", [False, True])
+@pytest.mark.parametrize("name", ["tools.mine", "mine.py", "mine.py:plugin"])
+def test_plugins_of_the_project_are_run_and_nothing_beside_them(tmp_path, cache, name, has_ours):
+    plugins = f"typedbatch.mypy, {name}" if has_ours else name
+    files = {"mypy.ini": f"[mypy]\nplugins = {plugins}\ncheck_untyped_defs = True\n", "a.py": UNTYPED}
+    path = "tools/mine.py" if "tools" in name else "mine.py"
+    project(tmp_path, {path: PLUGIN.format(str(tmp_path / "plugin"))})
+    shadows(tmp_path, ["logging", "tokenize"])
+    assert codes(checked(tmp_path, cache, files, "a.py")) == [FOUND_IN_A]
+    assert (tmp_path / "plugin").exists()
+    assert list(tmp_path.glob("ran *")) == []
+
+
+def test_a_traceback_is_not_a_check(tmp_path, cache, monkeypatch):
+    """Python ends with the code of a mypy that has found errors."""
+    (tmp_path / "site").mkdir()
+    hidden = "import sys\nsys.modules['mypy.build'] = None\n"
+    (tmp_path / "site" / "sitecustomize.py").write_text(hidden, "utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
+    result = checked(tmp_path, cache, {"a.py": UNTYPED})
+    assert result.found == []
+    assert "import of mypy.build halted" in result.failure
+
+
+def test_what_mypy_prints_beside_its_findings_is_shown(tmp_path, cache):
+    files = {"mypy.ini": "[mypy]\nplugins = typedbatch.mypy\nno_such_option = 1\n", "a.py": ""}
+    assert "Unrecognized option: no_such_option = 1" in checked(tmp_path, cache, files).warnings
+
+
+def odd_files(folder: Path) -> None:
+    """Write what a folder may hold beside files of Python, and each of which stops mypy or has it wait."""
+    links = {".#a.py": "nowhere", "gone.py": "nowhere", "self.py": "self.py", "zero.py": "/dev/zero"}
+    links |= {"memory.py": "/proc/self/mem", "loop": ".", "one/up": "..", "one/across": "../two", "two/back": "../one"}
+    for name, target in links.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).symlink_to(target)
+    os.mkfifo(folder / "pipe.py")
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(os.path.relpath(folder / "socket.py"))
+    with (folder / "large.py").open("wb") as file:
+        file.truncate(50 * 2**20)
+    with open(os.fsencode(folder) + b"/\xff.py", "wb") as file:
+        file.write(b"x = 1\n")
+    (folder / "new\nline.py").write_text("x = 1\n")
+
+
+UNCHECKED = {
+    "gone.py": "No such file or directory",
+    "self.py": "Too many levels of symbolic links",
+    "zero.py": "it is not a regular file",
+    "memory.py": "Input/output error",
+    "pipe.py": "it is not a regular file",
+    "socket.py": "it is not a regular file",
+    "large.py": "it has 52,428,800 bytes, and files of more than 5,242,880 are left out",
+    r"\udcff.py": "its name has characters that cannot be written as text",
+    r"new\nline.py": "its name has characters that cannot be written as text",
+}
+
+
+@pytest.mark.parametrize("settings", ["", OURS])
+def test_files_that_cannot_be_read_are_named_and_the_others_checked(tmp_path, cache, settings):
+    odd_files(tmp_path)
+    project(tmp_path, {"mypy.ini": settings, "a.py": f"import pipe, gone, large\n{UNTYPED}"})
+    result = checked(tmp_path, cache, {})
+    assert result.failure == ""
+    left = {one.file: one.message for one in result.found if one.code == "unchecked" and one.severity == "note"}
+    assert left == {file: f"this file is not checked: {why}" for file, why in UNCHECKED.items()}
+    assert [(one.file, one.code) for one in result.found if one.severity == "error"] == [FOUND_IN_A]
+
+
+def test_a_file_that_is_given_and_cannot_be_read_is_an_error(tmp_path, cache):
+    odd_files(tmp_path)
+    (one,) = checked(tmp_path, cache, {}, "pipe.py").found
+    assert (one.severity, one.message) == ("error", "this file is not checked: it is not a regular file")
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_files_and_folders_that_must_not_be_read_are_named(tmp_path, cache):
+    project(tmp_path, {"a.py": UNTYPED, "b.py": "", "closed/c.py": ""})
+    for name in ("b.py", "closed"):
+        (tmp_path / name).chmod(0)
+    try:
+        assert codes(checked(tmp_path, cache, {})) == [FOUND_IN_A, ("b.py", "unchecked"), ("closed", "unchecked")]
+    finally:
+        (tmp_path / "closed").chmod(0o700)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"x = " + b" + ".join([b"1"] * 40_000), "this is nested too deeply"),
+        (b"y = 1\nx = " + b"-" * 100_000 + b"1", "this is nested too deeply"),
+        (b"x = " + b"[" * 5_000 + b"]" * 5_000, "too many nested parentheses"),
+        (b"x = 1\0\n", "source code string cannot contain null bytes"),
+        ("x = 1\n".encode("utf-16"), "invalid or missing encoding declaration"),
+        (b"# \xe9\n", "invalid or missing encoding declaration"),
+        (b"# coding: hex\n", "'hex' is not a text encoding"),
+        (b"# coding: nonsense\n", "unknown encoding"),
+    ],
+)
+def test_a_text_that_python_cannot_read_is_named_and_the_others_checked(tmp_path, cache, content, words):
+    (tmp_path / "b.py").write_bytes(content)
+    result = checked(tmp_path, cache, {"a.py": f"import b\n{UNTYPED}"})
+    assert codes(result) == [FOUND_IN_A, ("b.py", "syntax")]
+    assert result.found[1].message.startswith(words)
+    assert result.found[1].line == 1 + content.count(b"\n", 0, content.find(b"--"))
+
+
+def test_a_sum_of_eight_thousand_numbers_costs_no_findings(tmp_path, cache):
+    assert codes(checked(tmp_path, cache, {"a.py": UNTYPED + "x = " + " + ".join(["1"] * 8000)})) == [FOUND_IN_A]
 
 
 # ---- formats -----------------------------------------------------------------------------------------------------

@@ -413,8 +413,12 @@ def test_modules_that_answer_with_anything(module, schema, text, tmp_path):
 def test_hdf5_files_of_others(tmp_path):
     with h5py.File(tmp_path / "a.h5", "w") as file:
         file["s"] = "text"
+        file["a"] = np.arange(3)
+    assert read(tmp_path / "a.h5", unsafe_pickle=False).s == "text"
+    with h5py.File(tmp_path / "a.h5", "a") as file:
+        file.create_dataset("v", (2,), h5py.vlen_dtype(np.int64))
     with pytest.raises(
-        StorageError, match=r"a\.h5 cannot be read: field 's': text and data of variable length are not read"
+        StorageError, match=r"a\.h5 cannot be read: field 'v': arrays of variable length, or of references, are not"
     ):
         read(tmp_path / "a.h5", unsafe_pickle=False)
 

@@ -133,14 +133,25 @@ def test_a_text_of_many_places_is_not_read(tmp_path):
         group.create_dataset("it", (400,), h5py.string_dtype("ascii")).attrs["__data_type__"] = np.bytes_("json")
 
     def attribute(group: Any) -> None:
-        group.attrs.create("it", ["x"] * 400, dtype=h5py.string_dtype("ascii"))
+        group.attrs.create("it", [group.ref] * 400, dtype=h5py.ref_dtype)
 
     for fill, reason in (
         (dataset, "expected JSON as uint8 or as one string, got an array of object"),
-        (attribute, "expected an attribute 'it' with a single value, got an array of strings or objects"),
+        (attribute, "expected an attribute 'it' of numbers or text, got an array of objects"),
     ):
         hdf5_by_hand(tmp_path / "a.h5", fill)
         assert reason in refused(tmp_path / "a.h5")
+
+
+def test_a_text_to_which_many_places_refer_needs_bounded_memory(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        one = file.create_dataset("one", (1,), h5py.string_dtype(), chunks=(1,))
+        one[0] = "x" * 60_000
+        _, reference = one.id.read_direct_chunk((0,))
+        many = file.create_dataset("many", (2000,), h5py.string_dtype(), chunks=(2000,))
+        many.id.write_direct_chunk((0,), reference * 2000)
+    with pytest.raises(StorageError, match="more data than a file of this size can contain"):
+        from_hdf5(tmp_path / "a.h5")
 
 
 def test_damage_that_the_group_alone_shows_is_an_error_of_the_librarys_own(tmp_path):

@@ -1,10 +1,11 @@
-"""Safetensors files are those of other programs: the safetensors library reads ours, and its files are read here."""
+"""Files of other programs: the safetensors library reads ours, and its files and those of h5py are read here."""
 
 from __future__ import annotations
 
 import json
 from typing import Any
 
+import h5py
 import numpy as np
 import pytest
 import safetensors.numpy
@@ -18,6 +19,7 @@ from tests.strategies import numpy_batches
 from typedbatch import Batch, BatchRecord
 from typedbatch.errors import StorageError
 from typedbatch.files import load, save
+from typedbatch.files.hdf5 import from_hdf5
 
 
 @pytest.fixture
@@ -191,3 +193,83 @@ def test_files_that_the_library_refuses_are_refused(path):
         for mmap in (False, True):
             with pytest.raises(StorageError):
                 load(path, mmap=mmap)
+
+
+# ---- HDF5 files of h5py ---------------------------------------------------------------------------------------------
+
+VARIABLE, ASCII, FIXED = h5py.string_dtype(), h5py.string_dtype("ascii"), h5py.string_dtype("utf-8", 6)
+TEXTS: dict[str, tuple[Any, Any, Any]] = {
+    "text": ("é\u4e00 \0 text", None, "é\u4e00 "),  # C ends a text at its first NUL
+    "nothing": ("", None, ""),
+    "bytes": (b"text", None, "text"),
+    "list": (["a", "", "é"], None, ["a", "", "é"]),
+    "matrix": (np.array([["a", "b"], ["c", "d"]], object), VARIABLE, [["a", "b"], ["c", "d"]]),
+    "no rows": (np.zeros((0, 2), object), VARIABLE, []),
+    "ascii": ([b"a", "b"], ASCII, ["a", "b"]),
+    "of a fixed size": (np.array(["é".encode(), b"b"], FIXED), None, ["é", "b"]),
+    "Latin-1": (np.array([b"\xe9"], object), VARIABLE, ["\udce9"]),
+    "empty": (h5py.Empty(VARIABLE), None, None),
+    "empty numbers": (h5py.Empty("f8"), None, None),
+}
+
+
+@pytest.mark.parametrize("compression", [None, "gzip"])
+@pytest.mark.parametrize("way", ["path", "file", "member"])
+@pytest.mark.parametrize("name", TEXTS)
+def test_texts_in_members_of_h5py(name, way, compression, tmp_path):
+    data, dtype, expected = TEXTS[name]
+    is_array = isinstance(expected, list) and expected
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        if isinstance(data, str) and "\0" in data:
+            data = data.split("\0")[0]
+        group = file.create_group("inner")
+        group.create_dataset("text", data=data, dtype=dtype, compression=compression if is_array else None)
+        group["text"].attrs.update({"time": "at noon", "shape": ["a", "b"], "dtype": 5})  # words that our files use
+        group["obs"] = np.arange(3)
+    if way == "path":
+        inner = from_hdf5(tmp_path / "a.h5")["inner"]
+    else:
+        with h5py.File(tmp_path / "a.h5") as file:
+            inner = (
+                from_hdf5(file)["inner"]
+                if way == "file"
+                else {name: from_hdf5(file["inner"][name]) for name in ("text", "obs")}
+            )
+    assert inner["obs"].tolist() == [0, 1, 2]
+    text = inner["text"]
+    assert (text.tolist() if isinstance(expected, list) else text) == expected
+    if isinstance(expected, list):
+        assert text.dtype == object
+        assert text.shape == np.shape(data)
+        assert all(type(one) is str for one in text.ravel())
+
+
+@pytest.mark.parametrize("way", ["path", "file"])
+def test_texts_in_attributes_of_h5py(way, tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.attrs["env"] = "CartPole"
+        file.attrs["bytes"] = np.bytes_("v1")
+        file.attrs["names"] = ["x", "é"]
+        file.attrs.create("ascii", [[b"a"], [b"b"]], dtype=ASCII)
+        file.attrs["seed"] = 3
+        file["obs"] = np.arange(3)
+    if way == "path":
+        read = from_hdf5(tmp_path / "a.h5")
+    else:
+        with h5py.File(tmp_path / "a.h5") as file:
+            read = from_hdf5(file)
+    assert [read[name] for name in ("env", "bytes", "seed")] == ["CartPole", "v1", 3]
+    assert [read[name].tolist() for name in ("names", "ascii", "obs")] == [["x", "é"], [["a"], ["b"]], [0, 1, 2]]
+    batch = Batch(read)
+    save(Batch(obs=batch.obs, names=np.array([*batch.names, None], object)), tmp_path / "b.h5")
+    assert load(tmp_path / "b.h5").names.tolist() == ["x", "é", None]
+
+
+def test_an_array_of_variable_length_is_refused_and_the_others_can_be_read(tmp_path):
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file.create_dataset("parts", (2,), h5py.vlen_dtype(np.int64))
+        file["text"] = "a"
+    with pytest.raises(StorageError, match=r"field 'parts': arrays of variable length, .* open the file with h5py"):
+        from_hdf5(tmp_path / "a.h5")
+    with h5py.File(tmp_path / "a.h5") as file:
+        assert from_hdf5(file["text"]) == "a"

@@ -4,17 +4,32 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Annotated, Any, Protocol
+from typing import Annotated, Any, Generic, Protocol
 
 import numpy as np
 import pytest
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from tests.files.helpers import ENDINGS, assert_same, hdf5_by_hand, with_document
-from typedbatch import Batch, BatchProtocol, BatchRecord, Finite, RolloutBatch, SampleBatch, checking
+from typedbatch import (
+    ActStateBatch,
+    Batch,
+    BatchProtocol,
+    BatchRecord,
+    Finite,
+    LogpOldBatch,
+    PrioBatch,
+    RolloutBatch,
+    SampleBatch,
+    checked,
+    checking,
+)
+from typedbatch._typing import Act_co, K_co, Obs_co
 from typedbatch.errors import DeclarationError, SchemaError, SettingError, StorageError
 from typedbatch.files import load, save, schema_version
+from typedbatch.testing import example
 
 
 @pytest.fixture(params=ENDINGS)
@@ -240,3 +255,31 @@ def test_a_file_whose_schema_is_none_is_refused(known, tmp_path):
         for schema in (None, Steps):
             with pytest.raises(StorageError, match=re.escape(str(path))):
                 load(path, schema)
+
+
+class Goal(RolloutBatch[K_co, Obs_co, Act_co]):
+    goal: K_co
+
+
+@pytest.mark.parametrize("kind", [np.ndarray, Tensor])
+@pytest.mark.parametrize("schema", [RolloutBatch, PrioBatch, ActStateBatch, Goal, LogpOldBatch])
+def test_a_generic_record_is_saved_whatever_its_arguments_are(schema, kind, path):
+    batch = example(schema[kind])
+    assert type(batch) is schema
+    save(batch, path)
+    assert load(path, schema[kind]) == batch
+    nested = Batch(batch, inner=batch)
+    save(nested, path)
+    assert load(path) == Batch(batch, inner=Batch(batch))
+
+
+def test_a_generic_record_that_is_checked_takes_tensors():
+    @checked
+    class Values(BatchRecord, Generic[K_co]):
+        v_s: K_co
+
+    assert Values[Tensor](v_s=torch.ones(2)).v_s.tolist() == [1, 1]
+    assert Values(v_s=np.ones(2)).v_s.tolist() == [1, 1]
+    for wrong in (None, "text"):
+        with pytest.raises(SchemaError):
+            Values(v_s=wrong)

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from tests.evidence.editor.lsp import JSON, read_message
 
@@ -53,18 +53,24 @@ class Editor:
         cache: Folder of the server's cache.
         python: Python that the server runs in.
         options: More of its initialization options.
+        stderr: File for what it prints.
     """
 
     def __init__(
-        self, folder: Path, cache: Path, python: Path = Path(sys.executable), options: dict[str, Any] | None = None
+        self,
+        folder: Path,
+        cache: Path,
+        python: Path = Path(sys.executable),
+        options: dict[str, Any] | None = None,
+        stderr: IO[bytes] | int = subprocess.DEVNULL,
     ) -> None:
         self.folder = folder
         self._process = subprocess.Popen(
-            [python, "-m", "typedbatch.cli", "lsp", "--stdio"],
+            [python, "-P", "-m", "typedbatch.cli", "lsp", "--stdio"],
             cwd=folder,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=stderr,
         )
         self._received: queue.SimpleQueue[JSON | None] = queue.SimpleQueue()
         self._texts: dict[str, str] = {}
@@ -211,6 +217,7 @@ class Editor:
     def complete(self, name: str, marked: str) -> list[JSON]:
         """Return completions in their order."""
         found = self.request("textDocument/completion", self.at(name, marked)) or []
+        assert isinstance(found, list), found
         return sorted(found, key=lambda one: one["sortText"])
 
     def labels(self, name: str, marked: str) -> list[str]:
@@ -259,6 +266,10 @@ class Editor:
         """Say goodbye, and return the exit code of the server."""
         self.request("shutdown", None)
         self.notify("exit", None)
+        return self.ended()
+
+    def ended(self) -> int:
+        """Wait until the server has ended by itself, and return its exit code."""
         self._process.wait(timeout=PATIENCE)
         return self.kill()
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.lsp.client import PATIENCE, Editor
+from tests.check.test_check import odd_files, shadows
+from tests.lsp.client import COLD, PATIENCE, Editor, RefusedError
 
 pytestmark = pytest.mark.slow
 
@@ -85,18 +87,80 @@ def test_many_edits_at_once_end_in_the_last_one(own):
 def test_edits_of_odd_places_are_answered(own):
     own.open("a.py", TEXT)
     place = {"textDocument": {"uri": own.uri("a.py")}, "position": {"line": 10**6, "character": 10**6}}
-    for method in ("completion", "hover", "definition", "prepareRename"):
-        assert not own.request(f"textDocument/{method}", place)
+    for line, character in [
+        (10**6, 10**6),
+        (0, 10**6),
+        (10**6, 0),
+        (4, 0),
+        (-1, 0),
+        (0, -1),
+        (2**40, 2**40),
+        (-(2**40), 0),
+    ]:
+        place["position"] = {"line": line, "character": character}
+        whole = {"range": {"start": place["position"], "end": place["position"]}, "context": {"diagnostics": []}}
+        for method in ("completion", "hover", "definition", "prepareRename"):
+            assert not own.request(f"textDocument/{method}", place)
+        for method in ("inlayHint", "codeAction"):
+            assert own.request(f"textDocument/{method}", {**place, **whole}) == []
+    place["position"] = {"line": "first", "character": None}
+    with pytest.raises(RefusedError, match="Invalid Params"):
+        own.request("textDocument/hover", place)
     other = {"textDocument": {"uri": own.uri("never_opened.py")}, "position": {"line": 0, "character": 0}}
     for method in ("completion", "hover", "definition", "prepareRename"):
         assert not own.request(f"textDocument/{method}", other)
     untitled = {"uri": "untitled:Untitled-1", "languageId": "python", "version": 1, "text": WRONG}
     own.notify("textDocument/didOpen", {"textDocument": untitled})
     assert [one["code"] for one in own.edit("a.py", WRONG)] == ["batch-field"]
-    for text in ("", "\n", "\x00", "\ufeff" + WRONG, WRONG.replace("\n", "\r\n"), "é" * 1000):
+    for text in ("", "\n", "\x00", "\ufeff" + WRONG, WRONG.replace("\n", "\r\n"), "é" * 1000, "\ud800"):
         own.type("a.py", text)
     assert [one["code"] for one in own.edit("a.py", WRONG)] == ["batch-field"]
     assert own.stop() == 0
+
+
+def test_halves_of_characters_are_read(own):
+    for before, behind in [("", "'\ud83d'"), ("", "# \udc80"), ("'\ud83d'; ", "'\udcff'")]:
+        text = WRONG.replace("print", f"{before}print") + behind + "\n"
+        (found,) = own.edit("a.py", text) if own.published else own.open("a.py", text)
+        assert found["range"]["start"] == {"line": 3, "character": 6 + len(before)}
+        assert "obs" in own.hover("a.py", "print(bat|ch")
+        assert own.labels("a.py", "print(batch.|obz)") == ["obs"]
+
+
+@pytest.mark.parametrize("count", [8_000, 30_000])
+def test_a_long_sum_costs_no_findings_but_its_own(own, count):
+    text = f"{WRONG}x = {' + '.join(['1'] * count)}\n"
+    assert [one["code"] for one in own.open("a.py", text)] == ["batch-field"]
+    assert [one["code"] for one in own.edit("a.py", f"{text}batch.act\n")] == ["batch-field"] * 2
+
+
+def test_no_file_of_the_folder_is_run_or_waited_for(own):
+    shadows(own.folder, [*sys.stdlib_module_names, "mypy", "pygls", "sitecustomize"])
+    odd_files(own.folder)
+    (own.folder / "a.py").write_text(f"import pipe, large\n{WRONG}", "utf-8")
+    assert [one["code"] for one in own.open("a.py", patience=COLD)] == ["batch-field"]
+    assert list(own.folder.glob("ran *")) == []
+    assert own.shown() == []
+
+
+@pytest.mark.parametrize("pause", [0.0, 2.0])
+@pytest.mark.parametrize("says_goodbye", [True, False])
+def test_it_ends_in_silence_while_it_reads(python, tmp_path, pause, says_goodbye):
+    with (tmp_path / "errors").open("w+b") as errors:
+        editor = Editor(tmp_path.resolve(), tmp_path / "cache", python, stderr=errors)
+        editor.open_only("a.py", TEXT)
+        assert editor.request("textDocument/completion", editor.at("a.py", "print(batch.|obs)")) == {
+            "isIncomplete": True,
+            "items": [],
+        }
+        editor.wait(lambda: editor.notifications[-1]["method"] == "$/progress")
+        if says_goodbye:
+            editor.request("shutdown", None)
+        time.sleep(pause)
+        editor.notify("exit", None)
+        assert editor.ended() == (0 if says_goodbye else 1)
+        errors.seek(0)
+        assert errors.read() == b""
 
 
 def test_a_mypy_with_other_names_checks_what_is_saved(cache, python, tmp_path, monkeypatch):

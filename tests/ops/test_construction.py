@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from tests.ops.helpers import assert_array, assert_shows
-from typedbatch import Batch, errors
+from typedbatch import Batch, MultiAgentBatch, ObsBatch, Ragged, SampleBatch, errors
+from typedbatch.buffers import HERReplayBuffer, ReplayBuffer, VectorReplayBuffer
 
 
 @pytest.mark.parametrize(
@@ -202,3 +205,34 @@ def test_what_has_no_names_is_not_silently_an_empty_batch(data):
     with pytest.raises(errors.LeafError) as caught:
         Batch(data)
     assert isinstance(caught.value, TypeError)
+
+
+ON_INSTANCES: dict[str, Any] = {
+    "Batch.cat": lambda: Batch(a=[1]).cat([Batch(a=[2])]),
+    "Batch.stack": lambda: Batch(a=[1]).stack([Batch(a=[2])]),
+    "Batch.from_rows": lambda: Batch(a=[1]).from_rows([{"a": 1}]),
+    "ObsBatch.from_rows": lambda: ObsBatch(obs=np.ones(1), info=Batch()).from_rows(rows=[]),
+    "ObsBatch.cat": lambda: ObsBatch(obs=np.ones(1), info=Batch()).cat([]),
+    "SampleBatch.cat": lambda: SampleBatch({"obs": [1]}).cat([]),
+    "MultiAgentBatch.wrap_as_needed": lambda: MultiAgentBatch({}, 0).wrap_as_needed({}, 0),
+    "Ragged.from_lists": lambda: Ragged.from_lists({"a": [[1]]}).from_lists([[1]]),
+    "Ragged.from_padded": lambda: Ragged.from_lists({"a": [[1]]}).from_padded(Batch(), None),
+    "Ragged.unpack": lambda: Ragged.from_lists({"a": [[1]]}).unpack(None),
+    "ReplayBuffer.open": lambda: ReplayBuffer(1).open("path"),
+    "ReplayBuffer.load_hdf5": lambda: ReplayBuffer(1).load_hdf5("path"),
+    "VectorReplayBuffer.from_data": lambda: VectorReplayBuffer(2, 1).from_data(*"obs act"),
+    "HERReplayBuffer.open": lambda: HERReplayBuffer(1, max, 1).open("path", compute_reward_fn=max),
+    "HERReplayBuffer.load_hdf5": lambda: HERReplayBuffer(1, max, 1).load_hdf5("path", compute_reward_fn=max),
+}
+
+
+@pytest.mark.parametrize("name", ON_INSTANCES)
+def test_what_makes_a_new_object_is_not_called_on_another(name):
+    with pytest.raises(errors.FieldNameError, match=rf"call it on the class: {name}\(\.\.\.\)"):
+        ON_INSTANCES[name]()
+
+
+def test_a_field_may_have_the_name_of_what_is_called_on_the_class():
+    batch = Batch({"cat": [1], "stack": [2]})
+    assert (batch.cat.tolist(), batch.stack.tolist()) == ([1], [2])
+    assert type(batch).cat([batch, batch]).cat.tolist() == [1, 1]

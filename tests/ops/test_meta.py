@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import gc
 import pickle
 import threading
 from collections.abc import Callable
+from copy import copy, deepcopy
 from typing import Any
 
 import numpy as np
@@ -15,9 +15,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from typedbatch import Batch, ObsBatch, cat, convert, extend, stack, validate
+from typedbatch import Batch, ObsBatch, cat, convert, extend, objects, stack, validate
 from typedbatch.errors import LeafError, MissingFieldError, SettingError, StructureError
 from typedbatch.pytree import register
+from typedbatch.rows import restore, union
 
 
 def sampled() -> Batch:
@@ -53,8 +54,8 @@ KEEPING: dict[str, Callable[[Batch], Batch]] = {
     "split": lambda b: next(b.split(2, shuffle=False)),
     "shuffled split": lambda b: next(b.split(2, rng=0)),
     "copy": lambda b: b.copy(),
-    "copy.copy": copy.copy,
-    "deepcopy": copy.deepcopy,
+    "copy.copy": copy,
+    "deepcopy": deepcopy,
     "Batch(batch)": Batch,
     "Batch(batch, copy=True)": lambda b: Batch(b, copy=True),
     "arithmetic": lambda b: b + 1,
@@ -180,6 +181,80 @@ def test_what_differs_is_refused_unless_it_is_said_what_to_do(join):
     assert join([one, two], meta={"step": sum, "t": sum}).meta == {"step": 3, "t": 1.0}
 
 
+TREES = {
+    "array": np.array([1.0, np.nan]),
+    "complex array": np.array([complex("nan")]),
+    "masked array": np.ma.array([1.0, np.nan], mask=[True, False]),
+    "times": np.array(["NaT", "2026-01-01"], "datetime64[s]"),
+    "tensor": torch.tensor([float("nan"), 1.0]),
+    "tensor of bfloat16": torch.tensor([float("nan")], dtype=torch.bfloat16),
+    "column of objects": objects([float("nan"), None, [float("nan")]]),
+    "number": float("nan"),
+    "number of numpy": np.float32("nan"),
+    "time": np.datetime64("NaT"),
+    "containers": [{"a": [float("nan"), np.array([np.nan])]}],
+    "batch": Batch(x=np.array([np.nan])),
+}
+
+
+ARRAYS = [value for value in TREES.values() if isinstance(value, (np.ndarray, torch.Tensor))]
+
+
+@pytest.mark.parametrize("value", TREES.values(), ids=TREES)
+def test_nan_in_the_same_places_needs_no_choice(value):
+    one, two = (Batch(a=[1], meta={"k": deepcopy(value)}) for _ in range(2))
+    for joined in (cat([one, two]), stack([one, two]), union(one, two), restore([one, two], [[1], [0]])):
+        assert joined.meta.keys() == {"k"}
+    other = Batch(a=[1], meta={"k": 1})
+    for join in (lambda: cat([one, other]), lambda: union(one, other)):
+        with pytest.raises(StructureError, match=r"meta\.k.*differ"):
+            join()
+
+
+@pytest.mark.parametrize("value", ARRAYS)
+def test_nan_in_the_same_places_of_a_field_is_joined(value):
+    batch = Batch(x=value)
+    other = deepcopy(batch)
+    assert union(batch, other).x is batch.x
+    other["x"] = np.zeros_like(value) if isinstance(value, np.ndarray) else torch.zeros_like(value)
+    with pytest.raises(StructureError, match="'x': both batches have it"):
+        union(batch, other)
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "text"),
+    [
+        ({"lr": 1, "n": 2}, {"lr": 1, "n": 3}, "differ in ['n']: 2, 3"),
+        ({"lr": [0.1, {"a": "x"}]}, {"lr": [0.1, {"a": "y"}]}, "differ in ['lr'][1]['a']: 'x', 'y'"),
+        ({"a": 1}, {"b": 1}, "differ: only one has 'a'"),
+        ({"o": {"a": 1}}, {"o": {"b": 1}}, "differ in ['o']: only one has 'a'"),
+        ([1, 2], [1], "differ: list, list"),
+        (np.zeros(2), np.zeros(3), "differ: f64[2], f64[3]"),
+        (None, 0, "differ: None, 0"),
+    ],
+)
+def test_a_difference_is_named_down_to_its_key(one, two, text):
+    with pytest.raises(StructureError) as caught:
+        cat([Batch(a=[1], meta={"k": one}), Batch(a=[1], meta={"k": two})])
+    assert f"field 'meta.k': the batches {text}; meta='first'" in str(caught.value)
+
+
+def test_ways_out_of_differing_meta_work():
+    one, two = (Batch(a=[step], meta={"step": step}) for step in (1, 2))
+    with pytest.raises(StructureError, match="meta='first' takes the first"):
+        restore([one, two], [[1], [0]])
+    assert restore([one, two], [[1], [0]], meta="first").meta == {"step": 1}
+    for make in (Batch.from_rows, Batch):
+        rows = [one[0], two[0]]
+        with pytest.raises(StructureError, match=r"meta=\{'step': \.\.\.\} sets the meta of the result"):
+            make(rows)
+        assert make(rows, meta={"step": 3}).meta == {"step": 3}
+    with pytest.raises(StructureError, match=r"del other.meta\['step'\] leaves one out"):
+        union(one, Batch(two, a=[1]))
+    del two.meta["step"]
+    assert union(one, Batch(two, a=[1])).meta == {"step": 1}
+
+
 def test_what_some_lack_is_refused_and_empty_batches_have_no_say():
     one = Batch(a=[1], meta={"step": 1})
     with pytest.raises(StructureError, match=r"meta\.step.*1 of 2 batches lack it"):
@@ -205,8 +280,12 @@ def test_cat_in_place_takes_the_joined_meta():
         (lambda: cat([sampled()], meta="last"), SettingError, "'error', 'first', 'drop' or a dict of functions"),
         (lambda: cat([sampled()], meta={"step": 3}), SettingError, "a function for each key, got 3 for 'step'"),
         (lambda: cat([sampled()], meta={"step": len, "scale": lambda _: 1 / 0}), StructureError, "ZeroDivisionError"),
-        (lambda: copy.deepcopy(Batch(meta={"l": threading.Lock()})), LeafError, r"meta\.l.*lock cannot be copied"),
-        (lambda: ObsBatch(obs=1, info=2, meta={}), TypeError, "unexpected field 'meta'"),
+        (lambda: deepcopy(Batch(meta={"l": threading.Lock()})), LeafError, r"meta\.l.*lock cannot be copied"),
+        (
+            lambda: ObsBatch(obs=1, info=2, meta={}),
+            TypeError,
+            r"takes no meta, as it declares none; set it afterwards, batch.meta = \{...\}, or declare it",
+        ),
     ],
 )
 def test_bad_meta_is_refused_by_name(operation, error, says):

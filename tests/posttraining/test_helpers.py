@@ -278,3 +278,50 @@ def test_pairs_of_rollouts():
         pairs_of(batch, [0], [2])
     with pytest.raises(StructureError, match="got 2 and 1 row numbers"):
         pairs_of(batch, [0, 1], [2])
+
+
+@pytest.mark.parametrize("layout", ["split", "left", "right", "packed"])
+@pytest.mark.parametrize("pad", [-100, WORDS, 10**6])
+def test_ids_of_padding_may_be_any_and_those_of_tokens_may_not(layout, pad):
+    class Embeds(Causal):
+        """A model that fails for ids of no token, as an embedding does."""
+
+        def __call__(self, input_ids, **given):
+            assert (input_ids >= 0).all()
+            return super().__call__(input_ids=input_ids % WORDS, **given)
+
+    batch = small([2, 1], [3, 1])
+    expected = token_logp(Embeds(), to_layout(batch, layout, pad_token_id=0), temperature=1.0)
+    rows = Batch(to_layout(batch, layout, pad_token_id=pad))
+    assert torch.equal(token_logp(Embeds(), rows, temperature=1.0), expected)
+    name = "response_ids" if layout == "split" else "input_ids"
+    where = {"split": "0, 0", "left": "0, 2", "right": "0, 2", "packed": "2"}[layout]
+    for wrong, text in (
+        (-100, rf"'{name}': the token at \[{where}\] has a negative id"),
+        (WORDS, f"has the id {WORDS}, but"),
+    ):
+        ids = rows[name].clone()
+        ids[tuple(map(int, where.split(", ")))] = wrong
+        with pytest.raises(StructureError, match=text):
+            token_logp(Embeds(), Batch(rows, **{name: ids}), temperature=1.0)
+
+
+@pytest.mark.parametrize("wrong", [torch.ones(3), "warm", [1.0, 2.0], torch.tensor(-1.0), float("nan")])
+def test_a_temperature_is_one_number(wrong):
+    with pytest.raises(SettingError, match="a temperature is a number above 0, got"):
+        token_logp(Causal(), small([1], [1]), temperature=wrong)
+
+
+@pytest.mark.parametrize("form", [float, torch.tensor])
+@pytest.mark.parametrize("how", ["token", "sequence", "dr_grpo"])
+def test_totals_are_one_number_from_0_up(how, form):
+    losses, mask = torch.ones(2, 2), torch.ones(2, 2).bool()
+    assert aggregate(losses, mask, how, total=form(0.5)) == 2 * aggregate(losses, mask, how, total=form(1.0))
+    assert aggregate(losses, mask, how, total=form(0.0)) == aggregate(losses, mask, how, total=form(1.0))
+    for wrong in (-1.0, float("nan"), float("inf")):
+        with pytest.raises(SettingError, match="total= must be one number from 0 up, got"):
+            aggregate(losses, mask, how, total=form(wrong))
+    with pytest.raises(SettingError, match="total= must be one number from 0 up, got"):
+        aggregate(losses, mask, how, total=torch.ones(2))
+    with pytest.raises(StructureError, match=r"losses have no dimension; pass one for each token"):
+        aggregate(losses[0, 0], mask[0, 0], how, total=1)

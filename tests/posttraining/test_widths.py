@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Any
+
 import numpy as np
 import pytest
 import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
+from jaxtyping import Float, Int
+from torch import Tensor
 
 from tests.posttraining.test_layouts import LAYOUTS, PAD, lengths, rollouts
-from typedbatch import Batch, cat, objects, stack, validate
+from typedbatch import Batch, BatchRecord, SeparateSizes, cat, objects, stack, validate
 from typedbatch.errors import SettingError, SizeError, StructureError
-from typedbatch.posttraining import to_layout, trim
+from typedbatch.posttraining import LeftPadded, RightPadded, Rollouts, map_tokens, micro_batches, to_layout, trim
+from typedbatch.schema import schema_of
 
 PADDED = ("split", "left", "right")
 
@@ -65,14 +70,139 @@ def test_columns_are_views():
 
 
 def test_own_fields_are_trimmed_where_their_name_says_what_they_are():
-    batch = Batch(rollouts([1, 3, 2], [4, 2, 2]), prompt_scores=torch.arange(9.0).reshape(3, 3), own=torch.ones(3, 4))
-    with pytest.raises(StructureError, match=r"'own': may have a value for each token.*per_token=, or in per_row="):
-        trim(batch)
-    assert trim(batch[2:], per_token=["own"]).own.shape == (1, 2)
-    assert trim(batch[2:], per_row=["own"]).own.shape == (1, 4)
-    assert trim(batch[2:], per_row=["own"]).prompt_scores.tolist() == [[7.0, 8.0]]
+    scores = torch.arange(9.0).reshape(3, 3)
+    batch = Batch(rollouts([1, 3, 2], [4, 2, 2]), prompt_scores=scores, own=torch.ones(3, 4), both=torch.ones(3, 7))
+    names = ["prompt_scores", "own", "both"]
+    for name in names:
+        others = [one for one in names if one != name]
+        with pytest.raises(
+            StructureError, match=rf"'{name}': may have a value for each token.*per_token=, or in per_row="
+        ):
+            trim(batch, per_row=others)
+    trimmed = trim(batch[2:], per_token=names)
+    assert (trimmed.own.shape, trimmed.both.shape) == ((1, 2), (1, 4))
+    assert trimmed.prompt_scores.tolist() == [[7.0, 8.0]]
+    assert [trim(batch[2:], per_row=names)[name].shape[1] for name in names] == [3, 4, 7]
+    with pytest.raises(
+        StructureError, match=r"'prompt_scores': a field of tokens of prompts must be \[3, 3\], got \[3, 2"
+    ):
+        trim(Batch(batch, prompt_scores=scores[:, :2]), per_token=names)
     with pytest.raises(SizeError, match="multiple_of"):
         trim(batch, multiple_of=0)
+
+
+class Extra(BatchRecord):
+    """Fields that a user nests in rollouts."""
+
+    entropy: Float[Tensor, "N R"]
+    style: Float[Tensor, "N F"]
+    hint: Float[Tensor, "N P"]
+
+
+class Featured(Rollouts):
+    """Rollouts with features whose widths may be those of the tokens."""
+
+    embed: Float[Tensor, "N F"]
+    table: Float[Tensor, "N G K"]
+    fixed: Float[Tensor, "N 2"]
+    entropy: Float[Tensor, "N R K"]
+    saliency: Float[Tensor, "N P"]
+    places: Float[Tensor, "N P+R"]
+    values: Float[Tensor, "N F"]
+    extra: Extra
+    apart: Annotated[Extra, SeparateSizes]
+
+
+def featured(sizes: Any, wide: int) -> Featured:
+    """Return rollouts; the value at a token is its number in the sample, and all features are ``wide``."""
+    plain = rollouts(*sizes)
+    rows = len(plain)
+    entropy, saliency = plain.advantages, plain.prompt_ids.float() * plain.prompt_mask
+    feature = torch.arange(float(rows * wide)).reshape(rows, wide)
+    return validate(
+        Batch(
+            {field.name: plain[field.name] for field in schema_of(Rollouts) if plain[field.name] is not None},
+            embed=feature, table=torch.ones(rows, wide, 2), fixed=feature[:, :1].repeat(1, 2), values=feature,
+            entropy=entropy[..., None].repeat(1, 1, 2), saliency=saliency, places=torch.cat([saliency, entropy], 1),
+            extra=Extra(entropy=entropy, style=feature, hint=saliency),
+            apart=Extra(entropy=feature, style=feature, hint=feature),
+        ),
+        Featured,
+    )  # fmt: skip
+
+
+WIDTHS = [lambda prompt, _: prompt, lambda _, response: response, lambda prompt, response: prompt + response]
+
+
+@given(lengths, st.sampled_from(WIDTHS), st.randoms())
+def test_features_that_are_as_wide_as_tokens_stay_as_they_are(sizes, width, random):
+    before, after = max(sizes[0]), max(sizes[1])
+    batch = featured(sizes, width(before, after))
+    chosen = [row for row in range(len(batch)) if random.random() < 0.6] or [0]
+    part = batch[chosen]
+    trimmed = trim(part)
+    validate(trimmed, Featured)
+    back = to_layout(part, "split", pad_token_id=PAD)
+    wide = [int(part[name].sum(1).max()) for name in ("prompt_mask", "response_mask")]
+    for made in (trimmed, back):
+        for name in ("embed", "table", "fixed", "values", "apart"):
+            assert Batch(x=made[name]) == Batch(x=part[name])
+        assert torch.equal(made.extra.style, part.extra.style)
+        assert [made.prompt_ids.shape[1], made.response_ids.shape[1]] == wide
+        there, said = made.prompt_mask, made.response_mask
+        assert torch.equal(made.saliency[there], made.prompt_ids[there].float())
+        assert torch.equal(made.extra.hint, made.saliency)
+        assert torch.equal(made.entropy[said][:, 0], made.response_ids[said].float())
+        assert torch.equal(made.extra.entropy, made.entropy[..., 0])
+        assert torch.equal(made.places, torch.cat([made.saliency, made.entropy[..., 0]], 1))
+    for one in micro_batches(batch, 10):
+        assert torch.equal(one.batch.embed, batch.embed[one.rows])
+    assert torch.equal(map_tokens(batch, 10, lambda rows: rows.entropy[..., 0]), batch.entropy[..., 0])
+    packed = to_layout(batch, "packed")
+    assert torch.equal(packed.places, packed.input_ids.float())
+    assert torch.equal(packed["saliency"] + packed["entropy"][:, 0], packed.places)
+    with pytest.raises(StructureError, match="'saliency': the layout 'left' has no values of prompts"):
+        to_layout(batch, "left", pad_token_id=PAD)
+
+
+class LeftFeatured(LeftPadded):
+    """Whole sequences with a feature and a value for each token."""
+
+    embed: Float[Tensor, "N F"]
+    places: Int[Tensor, "N T"]
+
+
+class RightFeatured(RightPadded):
+    """Whole sequences with a feature and a value for each token."""
+
+    embed: Float[Tensor, "N F"]
+    places: Int[Tensor, "N T"]
+
+
+@pytest.mark.parametrize(("layout", "record"), [("left", LeftFeatured), ("right", RightFeatured)])
+@given(sizes=lengths, of_response=st.booleans())
+def test_features_of_whole_sequences_stay_as_they_are(layout, record, sizes, of_response):
+    batch = to_layout(rollouts(*sizes), layout, pad_token_id=PAD)
+    feature = torch.rand(batch.response_mask.shape if of_response else batch.input_ids.shape)
+    own = validate(Batch(batch, embed=feature, places=batch.input_ids), record)
+    trimmed = trim(own[:1])
+    validate(trimmed, record)
+    assert torch.equal(trimmed.embed, feature[:1])
+    assert torch.equal(trimmed.places, trimmed.input_ids)
+    split = to_layout(own, "split", pad_token_id=PAD)
+    assert torch.equal(split.embed, feature)
+    with pytest.raises(StructureError, match=r"'(embed|places)': may have a value for each token"):
+        trim(Batch(own))
+
+
+@given(lengths, lengths)
+def test_declared_fields_are_padded_on_their_side(one, two):
+    parts = [featured(sizes, 3) for sizes in (one, two)]
+    for part in parts:
+        del part["places"]  # the padding of one with the next is inside of it
+    joined = cat(parts, widths="pad", pad_token_id=PAD)
+    for part, rows in zip(parts, (joined[: len(parts[0])], joined[len(parts[0]) :]), strict=True):
+        assert trim(rows) == trim(part)
 
 
 def test_the_error_says_what_pads():
@@ -105,19 +235,26 @@ def test_a_side_for_a_field_that_does_not_exist_is_refused():
         cat([Batch(scores=np.zeros((1, 2)))], widths={"scroes": "left"})
 
 
-def test_own_fields_are_padded_as_the_prompts_if_they_are_as_wide():
+def test_own_fields_that_are_as_wide_as_the_prompts_are_padded_as_declared_or_as_said():
     def part(before: int, after: int) -> Batch:
-        return Batch(rollouts([before], [after]), saliency=torch.ones(1, before), nested={"own": np.ones((1, after))})
+        own = {"own": np.ones((1, after)), "saliency": np.ones((1, before))}
+        return Batch(rollouts([before], [after]), saliency=torch.ones(1, before), nested=own)
 
-    joined = cat([part(1, 4), part(3, 2)], widths="pad", pad_token_id=PAD)
+    parts = [part(1, 4), part(3, 2)]
+    for name, other in (("saliency", "nested.saliency"), ("nested.saliency", "saliency")):
+        text = rf"'{name}': it is as wide as the prompts; widths=\{{'{name.rpartition('.')[2]}': 'left'\}} or 'right'"
+        with pytest.raises(StructureError, match=text):
+            cat(parts, widths={other: "left"}, pad_token_id=PAD)
+    sides = {"saliency": "left", "nested.saliency": "right"}
+    joined = cat(parts, widths=sides, pad_token_id=PAD)
     assert joined.saliency.tolist() == [[0, 0, 1], [1, 1, 1]]
+    assert joined.nested.saliency.tolist() == [[1, 0, 0], [1, 1, 1]]
     assert joined.nested.own.tolist() == [[1, 1, 1, 1], [1, 1, 0, 0]]
-    left = cat([part(1, 4), part(3, 2)], widths={"nested.own": "left"}, pad_token_id=PAD)
+    left = cat(parts, widths={**sides, "nested.own": "left"}, pad_token_id=PAD)
     assert left.nested.own.tolist() == [[1, 1, 1, 1], [0, 0, 1, 1]]
-    with pytest.raises(StructureError, match=r"'saliency': it is as wide as both prompts and responses; widths="):
-        cat([part(2, 2), part(3, 3)], widths="pad", pad_token_id=PAD)
-    both = cat([part(2, 2), part(3, 3)], widths={"saliency": "left"}, pad_token_id=PAD)
-    assert both.saliency.tolist() == [[0, 1, 1], [1, 1, 1]]
+    whole = [Batch(rollouts([n], [2 * n]), positions=torch.ones(1, 3 * n)) for n in (1, 2)]
+    with pytest.raises(StructureError, match="'positions': it is as wide as prompts and responses together; widths="):
+        cat(whole, widths="pad", pad_token_id=PAD)
 
 
 def test_whole_sequences_without_any_padding_do_not_show_their_side():

@@ -67,8 +67,8 @@ def test_keys_are_numbers_too(as_what):
     ("other", "on", "error", "text"),
     [
         (Batch(r=[1]), None, StructureError, "2 rows cannot be joined with 1; on= takes a field of both"),
-        (Batch(x=[1, 3]), None, StructureError, r"'x': both batches have it, with different values: i64\[2\] and"),
-        (Batch(x=[1.0, 2.0]), None, StructureError, "'x': both batches have it, .*i64.* and f64"),
+        (Batch(x=[1, 3]), None, StructureError, "'x': both batches have it, with different values: i64.*, i64"),
+        (Batch(x=[1.0, 2.0]), None, StructureError, "'x': both batches have it, .*i64.*, f64"),
         (Batch(x=[2, 1], uid=["b", "b"]), "uid", StructureError, "'uid': the other batch has no row for 'a'"),
         (Batch(uid=["a", "b", "a"], r=[1, 2, 3]), "uid", StructureError, "the other batch has several rows for 'a'"),
         (Batch(uid=["c"]), "uid", StructureError, "no row for 'a', 'b'$"),

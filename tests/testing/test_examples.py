@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypedDict
 
 import numpy as np
 import pytest
 import torch
 from annotated_types import Ge, Gt, Interval, Le, Lt, MultipleOf, Predicate
+from hypothesis import given, settings
 from jaxtyping import Bool, Float, Float32, Int, Shaped, UInt8
 from numpy.typing import NDArray
 from torch import Tensor
@@ -16,8 +17,26 @@ from torch.distributions import Distribution, Gamma, Independent, Normal
 import typedbatch
 from typedbatch import Batch, BatchProtocol, BatchRecord, RolloutBatch, RolloutBatchProtocol, SchemaError, validate
 from typedbatch.errors import DeclarationError, SettingError
-from typedbatch.rules import Finite, Sorted, Unique, rule
-from typedbatch.testing import example
+from typedbatch.posttraining.rules import (
+    ends_at_the_edge,
+    logp_close,
+    logp_of_mask,
+    same_in_groups,
+    sampled_by,
+    within,
+)
+from typedbatch.rules import (
+    Finite,
+    Sorted,
+    Unique,
+    groups_centered,
+    groups_ordered,
+    has_counted_token,
+    logp_aligned,
+    mask_matches,
+    rule,
+)
+from typedbatch.testing import batches, example
 
 Array = np.ndarray[Any, Any]
 SCHEMAS = [
@@ -171,6 +190,47 @@ def test_rules_that_nothing_simple_fulfils():
     ):
         example(Odd)
     assert example(Odd, fields={"it": np.full(4, 0.123)}).it[0] == 0.123
+
+
+class Step(TypedDict):
+    step: int
+
+
+SHIPPED = {
+    "mask_matches": mask_matches("mask", "length"),
+    "has_counted_token": has_counted_token("mask"),
+    "has_counted_token in each row": has_counted_token("mask", each_row=True),
+    "groups_centered": groups_centered("adv", "uid"),
+    "groups_centered with a mask": groups_centered("adv", "uid", mask="mask"),
+    "groups_ordered": groups_ordered("adv", "reward", "uid"),
+    "groups_ordered by text, one number per row": groups_ordered("length", "reward", "text"),
+    "logp_aligned": logp_aligned("logp", "logp_old", mask="mask"),
+    "within": within("mask", "outer"),
+    "ends_at_the_edge": ends_at_the_edge("mask"),
+    "logp_of_mask": logp_of_mask("logp", "mask"),
+    "logp_close": logp_close("logp", "logp_old", mask="mask"),
+    "sampled_by": sampled_by(),
+    "same_in_groups": same_in_groups("reward"),
+    "same_in_groups of objects": same_in_groups("text"),
+}
+
+
+@pytest.mark.parametrize("kind", [np.ndarray, Tensor])
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_rules(name, kind):
+    shapes = {"mask": Bool[kind, "N R"], "outer": Bool[kind, "N R"], "adv": Float[kind, "N R"], "uid": Int[kind, "N"],
+              "length": Int[kind, "N"], "reward": Float[kind, "N"], "text": NDArray[np.object_], "meta": Step,
+              "logp": Float[kind, "N R"], "logp_old": Float[kind, "N R"], "policy_step": Int[kind, "N"]}  # fmt: skip
+    schema: Any = type("Ruled", (BatchRecord,), {"__annotations__": shapes, "law": SHIPPED[name]})
+    for sizes in ({}, {"N": 1, "R": 9}, {"N": 12, "R": 40}):
+        validate(example(schema, **sizes), schema, level="values")
+
+    @settings(max_examples=10)
+    @given(batches(schema))
+    def accepted(batch):
+        validate(batch, schema, level="values")
+
+    accepted()
 
 
 def test_rules_across_fields_are_asked_too():

@@ -80,3 +80,45 @@ def in_processes(*envs: Any, mode: AutoresetMode = AutoresetMode.SAME_STEP) -> A
 
 def zeros(batch: ObsBatch[Any, Any]) -> ActBatch:
     return ActBatch(act=np.zeros(len(batch.obs), np.int64))
+
+
+class Reusing(Count):
+    """Writes each observation into the arrays that it returned before, and keeps a log of copies.
+
+    Only ``reset`` reports the level; only the info of steps has the time.
+    """
+
+    KINDS = ("array", "dict", "tuple", "nested")
+
+    def __init__(self, length: int, kind: str = "array", *, cut: bool = False) -> None:
+        super().__init__(length, cut=cut)
+        box = self.observation_space
+        self.arrays = [np.zeros(1, np.float32) for _ in range(2)]
+        first, second = self.arrays
+        pair = gym.spaces.Tuple((box, box))
+        nested = gym.spaces.Dict({"a": gym.spaces.Dict({"b": pair})})
+        self.value, self.observation_space = {
+            "array": (first, box),
+            "dict": ({"a": first, "b": second}, gym.spaces.Dict({"a": box, "b": box})),
+            "tuple": ((first, second), pair),
+            "nested": ({"a": {"b": (first, second)}}, nested),
+        }[kind]
+        self.info: dict[str, Any] = {"time": np.zeros(2)}
+        self.log: list[tuple[float, float]] = []
+        """Observation before and after each step, as numbers."""
+
+    def obs(self) -> Any:
+        for array in self.arrays:
+            array[:] = self.episode * 100 + self.step_
+        return self.value
+
+    def reset(self, **given: Any) -> Any:
+        obs, _ = super().reset(**given)
+        return obs, {"level": self.episode}
+
+    def step(self, action: Any) -> Any:
+        before = float(self.arrays[0][0])
+        *outcome, _ = super().step(action)
+        self.log.append((before, float(self.arrays[0][0])))
+        self.info["time"][:] = self.step_
+        return *outcome, self.info

@@ -6,6 +6,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 import torch
+from gymnasium.vector import AutoresetMode
 
 from tests.training.environments import MODES, Count, Nested, sync, zeros
 from typedbatch import ActBatch, ActStateBatch, Batch
@@ -64,6 +65,39 @@ class OneMemory(gym.vector.VectorWrapper):
         self.memory[:] = obs
         actions[:] = 1
         return self.memory[:], *rest
+
+
+class OneMemoryForAll(OneMemory):
+    """Writes rewards, flags and infos again too, also when it is reset."""
+
+    def __init__(self, envs):
+        super().__init__(envs)
+        self.outcome = np.zeros(2), np.zeros(2, bool), np.zeros(2, bool)
+        self.info = {"time": np.zeros(2, int)}
+
+    def reset(self, **given):
+        for array in (*self.outcome, *self.info.values()):
+            array[:] = 0
+        return super().reset(**given)[0], self.info
+
+    def step(self, actions):
+        obs, *outcome, _ = super().step(actions)
+        for array, value in zip(self.outcome, outcome, strict=True):
+            array[:] = value
+        self.info["time"][:] = obs[:, 0] % 100
+        return obs, *self.outcome, self.info
+
+
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED])
+@pytest.mark.parametrize("n_step", [2, 4])
+@pytest.mark.parametrize("infos", [[], ["time"]])
+def test_environments_write_into_all_that_they_gave(mode, n_step, infos):
+    for rows in gathered(Collector(OneMemoryForAll(sync(Count(3), Count(3), mode=mode)), zeros, infos=infos), n_step):
+        assert (rows.obs_next == rows.obs + 1).all()
+        assert (rows.rew == 1).all()
+        assert (rows.terminated == (rows.obs_next[:, 0] % 100 == 3)).all()
+        if infos:
+            assert (rows.info.time == rows.obs_next[:, 0] % 100).all()
 
 
 @pytest.mark.parametrize("mode", MODES)

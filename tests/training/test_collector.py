@@ -69,15 +69,6 @@ def test_statistics_are_of_the_episodes_that_ended():
     assert stats.seconds > 0
 
 
-def test_the_old_name_of_the_statistics_is_warned_of():
-    collector = Collector(sync(Count(3)), zeros)
-    collector.rollout(4)
-    with pytest.warns(
-        DeprecationWarning, match=r"collector.stats has been renamed to last_stats.*an epoch has epoch.collected"
-    ):
-        assert collector.stats is collector.last_stats
-
-
 def test_so_many_steps_as_there_are_environments_or_a_multiple():
     collector = Collector(sync(Count(9), Count(9), Count(9)), zeros)
     assert [len(collector.rollout(n)) for n in (1, 3, 4, 7)] == [3, 3, 6, 9]

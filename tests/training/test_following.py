@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
 import gymnasium as gym
 import numpy as np
 import pytest
@@ -16,6 +19,7 @@ from typedbatch.buffers import (
     VectorReplayBuffer,
     compute_nstep_return,
 )
+from typedbatch.buffers.state import state_of
 from typedbatch.training import Collector, evaluate, off_policy
 
 BUFFERS = {
@@ -50,6 +54,7 @@ def cuts(buffer):
     return sum(int(ring.truncated[: len(ring)].sum()) for ring in buffer.buffers)
 
 
+@pytest.mark.filterwarnings("ignore:with ignore_obs_next=True")
 @pytest.mark.parametrize("between", BETWEEN)
 @pytest.mark.parametrize("name", BUFFERS)
 def test_an_abandoned_episode_ends_where_it_was_left(name, between, tmp_path):
@@ -196,8 +201,8 @@ def test_statistics_of_the_next_episode_are_its_own():
     collector.collect(buffer, 3)
     collector.reset()
     collector.collect(buffer, 4)
-    added = buffer.add(Batch(obs=np.zeros(1), act=0, rew=1.0, terminated=True, truncated=False, obs_next=np.zeros(1)))
-    assert (added.ep_return.tolist(), added.ep_len.tolist(), added.ep_start.tolist()) == ([5], [5], [3])
+    rings = state_of(buffer).rings
+    assert (rings.ep_return.tolist(), rings.ep_len.tolist(), rings.ep_start.tolist()) == ([4], [4], [3])
 
 
 def test_flags_that_are_tensors():
@@ -223,3 +228,112 @@ def test_rows_say_whether_they_continue():
         said.append(collector.continues)
     collector.rows(n_episode=1)
     assert [*said, collector.continues] == [False, True, False, True, False, True, False]
+
+
+@pytest.mark.filterwarnings("ignore:with ignore_obs_next=True")
+@pytest.mark.parametrize("steps", [2, 8])
+@pytest.mark.parametrize("name", BUFFERS)
+def test_collectors_in_threads_join_no_episodes(name, steps, tmp_path):
+    buffer = BUFFERS[name](tmp_path)
+    collectors = [Collector(sync(Count(30), Count(7)), zeros) for _ in range(2)]
+    with ThreadPoolExecutor() as threads:
+        for _ in range(12):  # no ring is full
+            for done in [threads.submit(collector.collect, buffer, steps) for collector in collectors]:
+                done.result()
+    assert unmarked(buffer) == []
+
+
+def by_hand(count, *, done):
+    """Rows of an episode for each of two rings, in turns."""
+    obs = 1000 + np.repeat(np.arange(count), 2)[:, None].astype(np.float32)
+    flags = {"terminated": np.full(len(obs), done), "truncated": np.zeros(len(obs), bool)}
+    return Batch(obs=obs, obs_next=obs + 1, act=np.zeros(len(obs), np.int64), rew=np.zeros(len(obs)), **flags)
+
+
+def other_buffer(rows):
+    other = VectorReplayBuffer(40, 2)
+    other.extend(rows, [0, 1] * (len(rows) // 2))
+    return other
+
+
+BY_HAND = {
+    "add": lambda buffer, rows: buffer.add(rows[:2]),
+    "add to one": lambda buffer, rows: buffer.add(rows[:1], [1]),
+    "extend": lambda buffer, rows: buffer.extend(rows, [0, 1] * (len(rows) // 2)),
+    "ring": lambda buffer, rows: buffer.buffers[1].add(rows[0]),
+    "update": lambda buffer, rows: buffer.update(other_buffer(rows)),
+}
+
+
+@pytest.mark.filterwarnings("ignore:with ignore_obs_next=True")
+@pytest.mark.parametrize("done", [False, True])
+@pytest.mark.parametrize("how", BY_HAND)
+@pytest.mark.parametrize("name", BUFFERS)
+def test_rows_that_are_added_by_hand_do_not_go_on_with_those_of_a_collector(name, how, done, tmp_path):
+    if name == "cached" and how == "update":
+        pytest.skip("it adds whole episodes to the main buffer")
+    buffer = BUFFERS[name](tmp_path)
+    collector = Collector(sync(Count(9), Count(30)), zeros)
+    for _ in range(3):
+        collector.collect(buffer, 6)
+        BY_HAND[how](buffer, by_hand(3, done=done))
+        assert unmarked(buffer) == []
+    collector.collect(buffer, 2)
+    assert unmarked(buffer) == []
+
+
+def test_a_row_that_is_refused_cuts_nothing():
+    buffer = VectorReplayBuffer(200, 2)
+    collector = Collector(sync(Count(9), Count(30)), zeros)
+    collector.collect(buffer, 6)
+    rows = by_hand(1, done=False)
+    rows.obs = np.zeros((2, 7), np.float32)
+    with pytest.raises(errors.RowAssignmentError):
+        buffer.add(rows)
+    collector.collect(buffer, 6)
+    assert (unmarked(buffer), cuts(buffer), len(buffer)) == ([], 0, 12)
+
+
+@pytest.mark.filterwarnings("ignore:with ignore_obs_next=True")
+@pytest.mark.parametrize("n_step", [2, 8])
+@pytest.mark.parametrize("name", BUFFERS)
+def test_a_collector_beside_a_thread_that_adds_rows(name, n_step, tmp_path):
+    buffer = BUFFERS[name](tmp_path)
+    collector = Collector(sync(Count(30), Count(7)), zeros)
+    rows = [by_hand(3, done=False)[i : i + 2] for i in (0, 2, 4)]
+    with ThreadPoolExecutor() as threads:
+        for i in range(12):
+            jobs = [threads.submit(buffer.add, rows[i % 3]), threads.submit(collector.collect, buffer, n_step)]
+            for job in jobs:
+                job.result()
+    assert unmarked(buffer) == [1002.0] * unmarked(buffer).count(1002.0), (
+        "the thread says itself where its episodes end"
+    )
+
+
+class OwnExtend(ReplayBuffer[Any, Any]):
+    """A buffer that stores the batches that it is given."""
+
+    def extend(self, batch, buffer_ids=None):
+        self.__dict__.setdefault("given", []).append(batch)
+        return super().extend(batch, buffer_ids)
+
+
+class OwnAdd(VectorReplayBuffer[Any, Any]):
+    """The same, for several environments."""
+
+    def add(self, batch, buffer_ids=None):
+        self.__dict__.setdefault("given", []).append(batch)
+        return super().add(batch, buffer_ids)
+
+
+@pytest.mark.parametrize("n_step", [1, 4, 200])
+@pytest.mark.parametrize(("make", "envs"), [(lambda: OwnExtend(900), 1), (lambda: OwnAdd(900, 2), 2)])
+def test_a_class_with_its_own_methods_may_store_what_it_is_given(make, envs, n_step):
+    buffer = make()
+    collector = Collector(sync(*[Count(5) for _ in range(envs)], copy=False), zeros)
+    for _ in range(4):
+        collector.collect(buffer, n_step)
+    given = np.concatenate([batch.obs[:, 0] for batch in buffer.given])
+    assert sorted(given) == sorted(buffer[:].obs[:, 0])
+    assert sorted(np.concatenate([batch.obs_next[:, 0] for batch in buffer.given])) == sorted(buffer[:].obs_next[:, 0])

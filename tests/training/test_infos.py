@@ -6,7 +6,7 @@ import gymnasium as gym
 import numpy as np
 import pytest
 
-from tests.training.environments import MODES, Count, sync, zeros
+from tests.training.environments import MODES, Count, Reusing, sync, zeros
 from typedbatch import ActBatch, ActStateBatch, Batch, errors
 from typedbatch.buffers import VectorReplayBuffer
 from typedbatch.training import Collector, evaluate
@@ -175,3 +175,47 @@ def test_objects_in_infos_stay_the_very_same():
     rollout = collector.rollout(6)
     assert rollout.info.handle.tolist() == [env.handle for env in envs.envs for _ in range(3)]
     assert seen[1].handle.tolist() == [env.handle for env in envs.envs]
+
+
+class Levels(Says):
+    """Resets report a part of a name whose other part steps report, and one name only in every second episode."""
+
+    def reset(self, **given):
+        obs, _ = super().reset(**given)
+        return obs, {"both": {"level": self.episode}, **({"even": self.episode} if self.episode % 2 == 0 else {})}
+
+    def step(self, action):
+        *out, info = super().step(action)
+        return *out, info | {"both": {"time": self.step_}}
+
+
+@pytest.mark.parametrize("envs", ["single", "wrapped", *MODES])
+def test_parts_that_only_resets_report_are_in_the_first_row_of_the_episode(envs):
+    seen = []
+
+    def policy(batch):
+        seen.append((batch.obs[:, 0] % 100 == 0, batch.info.success if "success" in batch.info else None))
+        return zeros(batch)
+
+    made = {"single": lambda: Levels(3), "wrapped": lambda: gym.wrappers.RecordEpisodeStatistics(Levels(3))}
+    vector = made[envs]() if envs in made else sync(Levels(3), Levels(2), mode=envs)
+    collector = Collector(vector, policy, infos=["both", "even", "success"])
+    for _ in range(3):
+        rollout = collector.rollout(16)
+        episode, step = np.divmod(rollout.obs[:, 0].astype(int), 100)
+        first = np.where(step == 0, episode, 0)
+        assert rollout.info.both.level.tolist() == first.tolist()
+        assert rollout.info.both.time.tolist() == (step + 1).tolist()
+        assert rollout.info.even.tolist() == np.where(episode % 2 == 0, first, 0).tolist()
+    assert not any((success & begins).any() for begins, success in seen if success is not None)
+
+
+@pytest.mark.parametrize("length", [1, 3])
+@pytest.mark.parametrize("mode", MODES)
+def test_what_only_resets_report_is_in_the_first_row_of_the_episode(mode, length):
+    collector = Collector(sync(Reusing(length), Reusing(2), mode=mode), zeros, infos=["level", "time"])
+    for _ in range(3):
+        rollout = collector.rollout(14)
+        episode, step = np.divmod(rollout.obs[:, 0].astype(int), 100)
+        assert rollout.info.level.tolist() == np.where(step == 0, episode, 0).tolist()
+        assert rollout.info.time[:, 1].tolist() == (step + 1).tolist()

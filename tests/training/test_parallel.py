@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -207,3 +208,69 @@ def test_an_agent_that_the_environment_forgets_is_named():
         errors.StructureError, match="'obs': agent 'long' is to act, but the environment returned no obs"
     ):
         ParallelCollector(Empty(), POLICIES).collect(buffers(), 3)
+
+
+class Leaving(Race):
+    """Sets no flags: the episode ends with an empty list of agents, and "short" waits in its last step."""
+
+    def step(self, actions: Any) -> Any:
+        self.now += 1
+        obs = {name: np.array([100.0 * self.episode + self.now], np.float32) for name in LENGTHS}
+        self.agents = [["long"], ["long", "short"], ["long"], []][self.now - 1]
+        flags = dict.fromkeys(LENGTHS, False)
+        self.rew = getattr(self, "rew", {name: np.zeros(()) for name in LENGTHS})
+        for rew in self.rew.values():
+            rew[...] = self.now  # the same arrays each time
+        return obs, self.rew, flags, dict(flags), {name: {} for name in LENGTHS}
+
+
+@pytest.mark.parametrize("n_step", [1, 2, 3, 4])
+def test_the_end_of_an_episode_is_marked_when_the_call_returns(n_step: int) -> None:
+    collector, buffers = ParallelCollector(Leaving(), POLICIES), {name: ReplayBuffer(100) for name in LENGTHS}
+    lengths = []
+    for _ in range(8 // n_step):
+        stats = collector.collect(buffers, n_step)
+        lengths += stats["short"].lengths.tolist()
+        for name, steps in (("long", 4), ("short", 2)):
+            rows = buffers[name][:]
+            ends = [row + 1 for row in range(len(rows)) if rows.truncated[row]]
+            assert ends == [*range(steps, steps * (collector.env.episode - bool(collector.env.agents)) + 1, steps)]
+    assert lengths == [2] * (8 // n_step * n_step // 4)
+
+
+def test_two_collectors_in_threads_and_a_policy_that_writes_its_actions_again() -> None:
+    acts = np.zeros((1, 2), np.float32)
+
+    def policy(batch: Any) -> ActBatch:
+        acts[:] = batch.obs[0, 0]
+        return ActBatch(act=acts)
+
+    buffers = {name: ReplayBuffer(2000) for name in LENGTHS}
+    collectors = [ParallelCollector(Race(), {"long": first, "short": second}) for _ in range(2)]
+    with ThreadPoolExecutor() as threads:
+        for _ in range(30):
+            for job in [threads.submit(collector.collect, buffers, 3) for collector in collectors]:
+                job.result()
+    for buffer in buffers.values():
+        rows = buffer[:]
+        follows = np.append(rows.obs[1:, 0] == rows.obs_next[:-1, 0], True)
+        assert (rows.truncated | rows.terminated | follows).all()
+    buffers = {name: ReplayBuffer(50) for name in LENGTHS}
+    ParallelCollector(Race(), {"long": first, "short": policy}).collect(buffers, 9)
+    assert buffers["short"][:].act[:, 0].tolist() == buffers["short"][:].obs[:, 0].tolist()
+
+
+@pytest.mark.parametrize("calls", [[20], [1] * 20, [3, 4, 5, 8]])
+def test_an_episode_that_ends_without_flags_is_truncated(calls: list[int]) -> None:
+    collector, buffers = ParallelCollector(Leaving(), POLICIES), {name: ReplayBuffer(100) for name in LENGTHS}
+    stats = [collector.collect(buffers, n_step) for n_step in calls]
+    for name, acts_in in (("long", [0, 1, 2, 3]), ("short", [0, 2])):
+        rows = buffers[name][:]
+        assert rows.obs[:, 0].tolist() == [100 * episode + step for episode in range(1, 6) for step in acts_in]
+        assert rows.rew.tolist() == [step + 1 for _ in range(5) for step in acts_in]
+        ended = rows.truncated.reshape(5, len(acts_in))
+        assert not ended[:, :-1].any()
+        assert ended[:4, -1].all()
+        assert not rows.terminated.any()
+        lengths = [length for one in stats for length in one[name].lengths.tolist()]
+        assert lengths[:4] == [len(acts_in)] * 4

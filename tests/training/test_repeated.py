@@ -306,3 +306,16 @@ class VectorView:
 
     def __init__(self, buffer: Any) -> None:
         self.buffers = [buffer]
+
+
+def test_a_repeated_write_warns_of_truncated_rows_without_obs_next() -> None:
+    buffer = ReplayBuffer[Any, Any](7, ignore_obs_next=True)
+    fields = {"obs": np.zeros((2, 3)), "act": np.zeros(2), "rew": np.zeros(2)}
+    fields |= {"terminated": np.zeros(2, bool), "truncated": np.zeros(2, bool)}
+    buffer.extend(Batch(fields, info={}))
+    assert not repeated.add_again(buffer, fields)
+    assert repeated.add_again(buffer, fields)
+    fields["truncated"][1] = True
+    with pytest.warns(UserWarning, match="values at time limits are wrong"):
+        assert repeated.add_again(buffer, fields)
+    assert (len(buffer), buffer.truncated.sum()) == (6, 1)

@@ -10,6 +10,7 @@ import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from typing_extensions import override
 
+from tests.training.environments import Reusing
 from typedbatch import ActBatch, Batch
 from typedbatch.buffers import ReplayBuffer
 from typedbatch.errors import EnvironmentFailedError, SettingError
@@ -134,3 +135,30 @@ def test_what_is_no_environment_is_refused() -> None:
     envs: Any = [Walk(BOX)]
     with pytest.raises(SettingError, match=r"expected a gymnasium.vector.VectorEnv or a gymnasium.Env, got list"):
         Collector(envs, alternating)
+
+
+@pytest.mark.parametrize("way", ["rollout", "rows", "collect", "collect by step"])
+@pytest.mark.parametrize("kind", Reusing.KINDS)
+def test_an_environment_may_write_into_the_arrays_that_it_returned(kind: str, way: str) -> None:
+    env = Reusing(3, kind)
+    collector, buffer = Collector(env, act_zero, infos=["time", "level"]), ReplayBuffer(20)
+    if way == "rollout":
+        rows = collector.rollout(10)
+    elif way == "rows":
+        rows = collector.rows(10)[0]
+    else:
+        for _ in range(10 if way == "collect by step" else 1):
+            collector.collect(buffer, 1 if way == "collect by step" else 10)
+        rows = buffer[:]
+    leaves = {"array": (), "dict": ("a",), "tuple": ("1",), "nested": ("a", "b", "0")}[kind]
+    obs, obs_next = rows.obs, rows.obs_next
+    for name in leaves:
+        obs, obs_next = obs[name], obs_next[name]
+    assert [*zip(obs[:, 0].tolist(), obs_next[:, 0].tolist(), strict=True)] == env.log
+    assert (rows.info.time[:, 0] == obs_next[:, 0] % 100).all()
+    assert (rows.info.level == np.where(obs[:, 0] % 100 == 0, obs[:, 0] // 100, 0)).all()
+
+
+def act_zero(batch: Any) -> ActBatch:
+    """Return the action 0 for each row, whatever the observations are."""
+    return ActBatch(act=np.zeros(1, np.int64))

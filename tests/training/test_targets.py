@@ -133,6 +133,7 @@ def test_a_target_of_several_heads_is_refused() -> None:
         add_nstep(buffer[slots], buffer, slots, lambda obs: obs[:, :2], gamma=0.9, n=2)
 
 
+@pytest.mark.filterwarnings("ignore:with ignore_obs_next=True")
 @pytest.mark.parametrize(
     "options",
     [{"ignore_obs_next": True}, {"stack_num": 3}, {"stack_num": 3, "ignore_obs_next": True}],

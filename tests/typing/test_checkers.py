@@ -9,12 +9,15 @@ import json
 import os
 import runpy
 import subprocess
+from itertools import permutations
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+from typing_extensions import is_protocol
 
 import typedbatch
+import typedbatch.posttraining
 from tests.typing import checkers
 from tests.typing.caches import warm
 from tests.typing.checkers import (
@@ -45,6 +48,29 @@ def program_of_public_names() -> str:
     return "\n".join(lines)
 
 
+LAYOUTS = ("LeftPadded", "PackedRollouts", "RaggedRollouts", "RightPadded", "Tokens")
+"""Records of which a batch has only one, since their fields of one name have different shapes."""
+
+
+def program_of_pairs() -> str:
+    """Classes of any two shipped protocols, and of any two shipped records, in both orders."""
+    lines = ["from typing import Protocol"]
+    for module in (typedbatch, typedbatch.posttraining):
+        classes = {name: one for name in module.__all__ if isinstance(one := getattr(module, name), type)}
+        protocols = [
+            name for name, one in classes.items() if typedbatch.BatchProtocol in one.__mro__[1:] and is_protocol(one)
+        ]
+        records = [
+            name for name, one in classes.items() if typedbatch.BatchRecord in one.__mro__[1:] and name not in LAYOUTS
+        ]
+        lines += [f"from {module.__name__} import {name}" for name in (*protocols, *records)]
+        for names, base in ((protocols, ", Protocol"), (records, "")):
+            for one, two in permutations(names, 2):
+                if classes[one] not in classes[two].__mro__ and classes[two] not in classes[one].__mro__:
+                    lines.append(f"class {one}{two}({one}, {two}{base}): ...")
+    return "\n".join(lines)
+
+
 def reports(name: str, folder: Path, kept: Path) -> list[Diagnostic]:
     """What a checker reports; outside CI, an older mypy that is not there skips the test."""
     try:
@@ -71,7 +97,8 @@ def compare(name: str, sources: dict[str, str], place: Path, kept: Path) -> None
 @pytest.mark.parametrize("name", each(CHECKERS))
 def test_reports_exactly_the_marked_statements(name: str, tmp_path: Path, kept: Path) -> None:
     together = {file: source for file, source in SOURCES.items() if not is_alone(CHECKERS[name], source)}
-    compare(name, {**together, "pass_public_names.py": program_of_public_names()}, tmp_path, kept)
+    made = {"pass_public_names.py": program_of_public_names(), "pass_pairs.py": program_of_pairs()}
+    compare(name, {**together, **made}, tmp_path, kept)
 
 
 @pytest.mark.release  # of each program mypy makes a run of its own, and reads what it knows of torch in each
@@ -79,6 +106,10 @@ def test_reports_exactly_the_marked_statements(name: str, tmp_path: Path, kept: 
 def test_reports_exactly_the_marked_statements_of_programs_by_themselves(name: str, tmp_path: Path, kept: Path) -> None:
     alone = {file: source for file, source in SOURCES.items() if is_alone(CHECKERS[name], source)}
     compare(name, alone, tmp_path, kept)
+
+
+def test_pairs_of_protocols_and_records_can_be_declared() -> None:
+    exec(program_of_pairs(), {"__name__": __name__})
 
 
 @pytest.mark.parametrize("name", SOUND)

@@ -30,7 +30,8 @@ class Diagnostic:
         end_column: Last column.
         severity: ``"error"`` or ``"note"``.
         message: Text.
-        code: Code, such as ``"batch-field"``; ``"syntax"`` for a file that cannot be read as Python.
+        code: Code, such as ``"batch-field"``; ``"syntax"`` for a file that cannot be read as Python, and
+            ``"unchecked"`` for one that is left out.
     """
 
     file: str
@@ -44,8 +45,8 @@ class Diagnostic:
 
     @property
     def page(self) -> str:
-        """Address of the page that explains the code; empty for ``"syntax"``."""
-        return "" if self.code == "syntax" else page_address(self.code)
+        """Address of the page that explains the code; empty for ``"syntax"`` and ``"unchecked"``."""
+        return page_address(self.code) if self.code.startswith("batch-") else ""
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}:{self.column}: {self.severity}: {self.message}  [{self.code}]"
@@ -114,8 +115,8 @@ def as_sarif(found: Iterable[Diagnostic], version: str) -> str:
         version: Version of typedbatch.
     """
     found = list(found)
-    codes = sorted({one.code for one in found})
-    rules = [{"id": code, "helpUri": page_address(code)} if code != "syntax" else {"id": code} for code in codes]
+    pages = {one.code: one.page for one in found}
+    rules = [{"id": code, "helpUri": page} if page else {"id": code} for code, page in sorted(pages.items())]
     driver = {"name": "typedbatch", "version": version, "rules": rules}
     results = [
         {

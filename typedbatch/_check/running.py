@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import ast
 import importlib.util
+import json
 import os
+import re
 import subprocess
 import sys
-import tokenize
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Final
+from typing import Final, Literal
 
 from typedbatch._check.diagnostics import Diagnostic, parsed
+from typedbatch._check.reading import UNPRINTABLE, text_of, tree_of
 from typedbatch._check.settings import Settings, settings_of
 from typedbatch.errors import SettingError
 
@@ -24,9 +25,14 @@ CACHE: Final = ".typedbatch_cache"
 OWN_CODES: Final = "TYPEDBATCH_OWN_CODES"
 """Environment variable for the plugin, by which errors of mypy's own about batches have codes of ours."""
 _SHOWN: Final = (
-    "--show-error-end", "--hide-error-context", "--no-pretty", "--no-color-output", "--no-error-summary",
+    "--show-error-end", "--hide-error-context", "--no-pretty", "--no-color-output", "--error-summary",
     "--show-error-codes",
 )  # fmt: skip
+_SUMMARY: Final = re.compile(r"^(?:Found \d+ errors? in |Success: )", re.MULTILINE)
+"""The line that mypy prints when it has checked a program; a traceback of Python ends with the same code."""
+_CRASH: Final = re.compile(r"^(.+?):(?:(\d+):)? error: INTERNAL ERROR", re.MULTILINE)
+_BUILT_IN: Final = {*sys.stdlib_module_names, "typing_extensions", "mypy_extensions", "_typeshed"}
+_ENDINGS: Final = (".py", ".pyi")
 _HIDDEN: Final = ("venv", "node_modules", "site-packages", "build", "dist")
 
 
@@ -37,10 +43,12 @@ class Checked:
     Attributes:
         found: Diagnostics, in the order of files and lines.
         failure: What mypy printed when it could not check the program; else empty.
+        warnings: What mypy printed beside its findings.
     """
 
     found: list[Diagnostic]
     failure: str = ""
+    warnings: str = ""
 
 
 def check(
@@ -76,21 +84,39 @@ def check(
     given = [str(path) for path in paths] or settings.files_from(folder) or ["."]
     cache = settings.root / CACHE if cache is None else cache
     run = partial(_run, settings, folder, python or python_of(settings.root), cache)
-    broken = {} if settings.has_plugin else dict(_broken_files(folder, given, settings))
+    files = {file for name in given for file in files_in(folder / name)}
+    broken = dict(_problems(files, folder, [folder / path for path in paths], settings))
     left = _readable(folder, given, broken)
     if broken and not left:
-        return Checked([*broken.values()])
-    done = run(left, broken)
-    while done.returncode == 2 and not settings.has_plugin:
-        more = {folder / one.file: one for one in parsed(done.stdout) if one.code == "syntax"}
-        if not more.keys() - broken.keys():
-            break
-        broken |= more  # They are imported, and none of the files that were given.
-        done = run(left, broken)
-    if done.returncode not in (0, 1):
-        return Checked([], (done.stdout + done.stderr).strip() or f"mypy ended with {done.returncode}")
-    ours = [*broken.values(), *(one for one in parsed(done.stdout) if one.code.startswith("batch-"))]
-    return Checked(sorted(ours, key=lambda one: (one.file, one.line, one.column)))
+        return Checked(_in_order(broken.values()))
+    hidden: set[Path] = set()
+    while not has_summary(done := run(left, broken, hidden)):
+        more = {} if settings.has_plugin else {one.file: one for one in parsed(done.stdout) if one.code == "syntax"}
+        crash = _CRASH.search(done.stderr)
+        if not more and not hidden and (hidden := _shadows(settings, folder, files)):
+            text = "it stands in the place of a module of Python's library that mypy needs"
+            broken |= {file: _unchecked(file, folder, text) for file in files if hidden & {file, *file.parents}}
+            continue
+        if not more and crash is not None and folder / crash[1] in files:
+            more = {crash[1]: _unchecked(folder / crash[1], folder, "mypy crashes there", int(crash[2] or 1), "error")}
+        new = {folder / file: one for file, one in more.items() if folder / file not in broken}
+        if not new:
+            return Checked([], (done.stdout + done.stderr).strip() or f"mypy ended with {done.returncode}")
+        broken |= new  # They may be imported, and none of the files that were given.
+        left = _readable(folder, left, broken)
+    return Checked(
+        _in_order([*broken.values(), *(one for one in parsed(done.stdout) if one.code.startswith("batch-"))]),
+        warnings=done.stderr.strip(),
+    )
+
+
+def has_summary(done: subprocess.CompletedProcess[str]) -> bool:
+    """Return whether mypy has checked a program, and not only ended as if it had."""
+    return done.returncode in (0, 1) and _SUMMARY.search(done.stdout) is not None
+
+
+def _in_order(found: Iterable[Diagnostic]) -> list[Diagnostic]:
+    return sorted(found, key=lambda one: (one.file, one.line, one.column))
 
 
 def _run(
@@ -99,18 +125,26 @@ def _run(
     python: Path,
     cache: Path,
     given: Sequence[str],
-    broken: dict[Path, Diagnostic],
+    broken: Iterable[Path],
+    hidden: Iterable[Path],
 ) -> subprocess.CompletedProcess[str]:
     """Run mypy, with the settings of the project or with ours."""
     with TemporaryDirectory() as place:
         file = settings.file
         if file is None or not settings.has_plugin:
             file = Path(place) / "mypy.ini"
-            file.write_text(settings.written(_modules(settings, folder, broken)), "utf-8")
-        options = options_of_mypy(file, python, cache)
-        command = [sys.executable, "-m", "mypy", *options, *_exclusions(broken, folder), "--", *given]
+            file.write_text(settings.written(_modules(settings, folder, {*broken} - {*hidden})), "utf-8")
+        left_out = [*broken, *(link for name in given for link in links_back(folder / name))]
+        options = [*options_of_mypy(file, python, cache), *(f"--exclude={exclusion(one, folder)}" for one in left_out)]
+        command = command_of_mypy(settings.root, *options, "--", *given, hidden=hidden)
         environment = {**os.environ, OWN_CODES: "1"}
         return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+def command_of_mypy(root: Path, *arguments: str, hidden: Iterable[Path] = ()) -> list[str]:
+    """Return the command of :mod:`typedbatch.mypy.command`, for which the folder it runs in is no source of modules."""
+    given = [str(root), json.dumps([*map(str, hidden)])]
+    return [sys.executable, "-P", "-m", "typedbatch.mypy.command", *given, *arguments]
 
 
 def options_of_mypy(file: Path, python: Path, cache: Path) -> list[str]:
@@ -118,20 +152,54 @@ def options_of_mypy(file: Path, python: Path, cache: Path) -> list[str]:
     return [*_SHOWN, f"--config-file={file}", f"--cache-dir={cache}", f"--python-executable={python}"]
 
 
-def _broken_files(folder: Path, given: Sequence[str], settings: Settings) -> Iterator[tuple[Path, Diagnostic]]:
+def _problems(
+    files: Iterable[Path], folder: Path, given: Sequence[Path], settings: Settings
+) -> Iterator[tuple[Path, Diagnostic]]:
     """Yield the files that cannot be read as Python, one of which would keep mypy from all others."""
-    for name in given:
-        for path in files_in(folder / name):
-            if settings.excludes(path):
-                continue
-            try:
-                with tokenize.open(path) as file:
-                    ast.parse(file.read())
-            except (SyntaxError, ValueError, UnicodeDecodeError) as error:
-                line, column = (getattr(error, "lineno", 1) or 1, getattr(error, "offset", 1) or 1)
-                text = getattr(error, "msg", str(error))
-                shown = os.path.relpath(path, folder)
-                yield path, Diagnostic(shown, line, column, line, column, "error", text, "syntax")
+    for path in files:
+        if settings.excludes(path):
+            continue
+        try:
+            text = text_of(path)
+            if not settings.has_plugin:
+                tree_of(text)
+        except OSError as error:
+            severity: Literal["error", "note"] = "error" if path in given else "note"
+            yield path, _unchecked(path, folder, error.strerror or str(error), severity=severity)
+        except SyntaxError as error:
+            if not settings.has_plugin:
+                line, column = error.lineno or 1, error.offset or 1
+                yield path, Diagnostic(_shown(path, folder), line, column, line, column, "error", error.msg, "syntax")
+
+
+def _unchecked(
+    path: Path, folder: Path, why: str, line: int = 1, severity: Literal["error", "note"] = "note"
+) -> Diagnostic:
+    text = f"this file is not checked: {why}"
+    return Diagnostic(_shown(path, folder), line, 1, line, 1, severity, text, "unchecked")
+
+
+def _shown(path: Path, folder: Path) -> str:
+    return UNPRINTABLE.sub(lambda found: ascii(found[0]).strip("'"), os.path.relpath(path, folder))
+
+
+def _shadows(settings: Settings, folder: Path, files: Iterable[Path]) -> set[Path]:
+    """Return the files and packages that are imported in place of those of Python's library."""
+    roots = {settings.root / "src", settings.root, folder}
+    if settings.has_plugin:  # Every folder that is not a package may be one that modules are in.
+        roots |= {file.parent for file in files if not (file.parent / "__init__.py").exists()}
+    return shadows_in(roots)
+
+
+def shadows_in(roots: Iterable[Path]) -> set[Path]:
+    """Return the files and packages in folders that have the names of modules of Python's library."""
+    return {
+        path
+        for root in roots
+        for path in (root.iterdir() if root.is_dir() else ())
+        if path.name.partition(".")[0] in _BUILT_IN
+        and (path.suffix in _ENDINGS or any((path / f"__init__{ending}").exists() for ending in _ENDINGS))
+    }
 
 
 def _readable(folder: Path, given: Sequence[str], broken: dict[Path, Diagnostic]) -> list[str]:
@@ -140,10 +208,24 @@ def _readable(folder: Path, given: Sequence[str], broken: dict[Path, Diagnostic]
 
 
 def files_in(path: Path) -> Iterator[Path]:
-    """Yield the Python files in a folder, but not in hidden folders, environments and builds."""
-    if path.is_file():
+    """Yield the Python files in a folder, but not in hidden folders, environments and builds; a file for itself."""
+    if not path.is_dir():
         yield path
-        return
+    for current, folders, names in _walk(path):
+        yield from (Path(current) / name for name in names if name.endswith(_ENDINGS))
+        yield from (Path(current) / name for name in folders if not os.access(Path(current) / name, os.R_OK | os.X_OK))
+
+
+def links_back(path: Path) -> Iterator[Path]:
+    """Yield the links in a folder to it, to folders around it and in it, in which mypy would look for ever."""
+    top = path.resolve()
+    for current, folders, _ in _walk(path):
+        for link in (Path(current) / name for name in folders if (Path(current) / name).is_symlink()):
+            if top in (found := link.resolve(), *found.parents) or found in top.parents:
+                yield link
+
+
+def _walk(path: Path) -> Iterator[tuple[str, list[str], list[str]]]:
     for current, folders, names in os.walk(path):
         folders[:] = sorted(
             name
@@ -151,10 +233,10 @@ def files_in(path: Path) -> Iterator[Path]:
             if not name.startswith((".", "__pycache__")) and name not in _HIDDEN
             and not (Path(current) / name / "pyvenv.cfg").exists()
         )  # fmt: skip
-        yield from (Path(current) / name for name in sorted(names) if name.endswith((".py", ".pyi")))
+        yield current, folders, sorted(name for name in names if not name.startswith("."))
 
 
-def _modules(settings: Settings, folder: Path, broken: dict[Path, Diagnostic]) -> list[str]:
+def _modules(settings: Settings, folder: Path, broken: Iterable[Path]) -> list[str]:
     """Return the names under which broken files may be imported."""
     roots = [settings.root / "src", settings.root, folder]
     names = []
@@ -166,8 +248,9 @@ def _modules(settings: Settings, folder: Path, broken: dict[Path, Diagnostic]) -
     return names
 
 
-def _exclusions(broken: dict[Path, Diagnostic], folder: Path) -> list[str]:
-    return [f"--exclude=(^|/){_escaped(os.path.relpath(path, folder))}$" for path in broken]
+def exclusion(path: Path, folder: Path) -> str:
+    """Return the pattern by which mypy leaves out a file or a folder."""
+    return f"(^|/){_escaped(os.path.relpath(path, folder))}/?$"
 
 
 def _escaped(path: str) -> str:

@@ -48,7 +48,8 @@ class Settings:
     @property
     def plugins(self) -> list[str]:
         """Plugins that the project has, without ours."""
-        return [name for name in self._listed("plugins") if name != PLUGIN]
+        found = [name for name in self._listed("plugins") if name != PLUGIN]
+        return [str(self.root / name) if name.partition(":")[0].endswith(".py") else name for name in found]
 
     @property
     def has_plugin(self) -> bool:

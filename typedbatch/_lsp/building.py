@@ -7,8 +7,7 @@ import os
 import re
 import subprocess
 import sys
-import tokenize
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.metadata import version
@@ -23,15 +22,19 @@ from mypy.main import process_options
 from mypy.modulefinder import BuildSource
 from mypy.options import Options
 
-from typedbatch._check.running import CACHE, files_in, options_of_mypy, python_of
+from typedbatch._check.reading import text_of
+from typedbatch._check.running import CACHE, exclusion, files_in, links_back, options_of_mypy, python_of, shadows_in
 from typedbatch._check.settings import Settings, settings_of
-from typedbatch._lsp.overlay import SHADOW, Overlay
 from typedbatch._lsp.repair import repaired
 from typedbatch.errors import SettingError
+from typedbatch.mypy.command import RECURSION, allow_plugins
+from typedbatch.mypy.overlay import SHADOW, Overlay
 from typedbatch.mypy.plugin import digest
 
 _READY: Final = "ready"
 """Name of the file in the cache that says what the cache was made with."""
+_SHADOWS: Final = "*"
+"""A line there, if files in the place of Python's library are hidden, as mypy could not build the program with them."""
 _SYNTAX: Final = re.compile(r"^(.*?):(?:\d+:.*\[syntax\]$| error: Cannot decode file: )", re.MULTILINE)
 """An error of mypy's about a file that it cannot read."""
 
@@ -67,6 +70,10 @@ class Setup:
         cache.mkdir(parents=True, exist_ok=True)
         python = Path(self.python) if self.python else python_of(settings.root)
         overlay = Overlay()
+        unread = [*_without_text()]
+        for file in unread:
+            if file.is_file():  # Others may import it.
+                overlay.put(str(file), "")
         for path, text in (self.texts or {}).items():
             readable = repaired(text)
             overlay.put(path, "" if readable is None else readable.text)
@@ -79,6 +86,8 @@ class Setup:
                 require_targets=False,
                 fscache=overlay,
             )
+            allow_plugins(options.plugins, str(settings.root))
+            options.exclude += [exclusion(path, Path()) for path in (*links_back(Path()), *unread)]
             given = (settings.files_from(root) or ["."]) if only is None else only
             sources = create_source_list(given, options, overlay, allow_empty_dir=True)
             known = {os.path.normpath(one.path) for one in sources if one.path is not None}
@@ -143,18 +152,21 @@ class Program:
             if self.overlay.text_of(str(path)) is None and (text := _unreadable(path)) is not None:
                 self.overlay.put(str(path), text)
         self.options.fine_grained_incremental = False
-        empty: list[str] = []
+        changed: list[str] = []
         while True:
             try:
                 self._built()
                 break
-            except SettingError as error:
+            except (SettingError, SystemExit) as error:
                 broken = _SYNTAX.search(str(error.__cause__))
-                if broken is None or self.overlay.text_of(broken[1]) is not None:
-                    raise
-                empty.append(broken[1])
-                self.overlay.put(broken[1], "")
-        (self.cache / _READY).write_text("\n".join([self.key(), *empty]), "utf-8")
+                if broken is not None and self.overlay.text_of(broken[1]) is None:
+                    changed.append(broken[1])
+                elif broken is None and _SHADOWS not in changed:
+                    changed.append(_SHADOWS)
+                else:
+                    raise SettingError(f"mypy cannot read the project: {error}") from error
+                self._leave_out(changed)
+        (self.cache / _READY).write_text("\n".join([self.key(), *changed]), "utf-8")
 
     def loaded(self) -> BuildResult:
         """Return the program as it is in the cache.
@@ -162,10 +174,19 @@ class Program:
         Raises:
             SettingError: mypy cannot build the program.
         """
-        for path in self._ready()[1:]:
-            self.overlay.put(path, "")
+        self._leave_out(self._ready()[1:])
         self.options.use_fine_grained_cache = self.options.fine_grained_incremental = True
         return self._built()
+
+    def _leave_out(self, paths: Iterable[str]) -> None:
+        """Read files as if they were empty; those in the place of Python's library as if they were not there."""
+        for path in paths:
+            if path == _SHADOWS:
+                roots = {self.settings.root, self.settings.root / "src", Path.cwd()}
+                self.overlay.hide(map(str, shadows_in(roots)))
+            else:
+                self.overlay.put(path, "")
+        self.sources[:] = [one for one in self.sources if one.path is None or not self.overlay.hides(one.path)]
 
     def _built(self) -> BuildResult:
         self.options.shadow_file = [[path, path + SHADOW] for path in self.overlay.paths]
@@ -190,14 +211,24 @@ def _file_of(settings: Settings, cache: Path) -> Path:
 def _unreadable(path: Path) -> str | None:
     """Return a readable text for a file that Python cannot read; None if it can."""
     try:
-        with tokenize.open(path) as file:
-            text = file.read()
+        text = text_of(path)
     except OSError:
         return None
-    except (SyntaxError, UnicodeDecodeError):  # a codec that does not exist, or another one
+    except SyntaxError:  # a codec that does not exist, or another one
         return ""
     found = repaired(text)
     return "" if found is None else found.text if found.lines else None
+
+
+def _without_text() -> Iterator[Path]:
+    """Yield the files of the project that are not read, such as pipes, dangling links and files of many megabytes."""
+    for path in files_in(Path()):
+        try:
+            text_of(path)
+        except OSError:
+            yield path
+        except SyntaxError:
+            continue
 
 
 def write_cache_in_process(setup: Setup, only: list[str] | None) -> None:
@@ -207,7 +238,7 @@ def write_cache_in_process(setup: Setup, only: list[str] | None) -> None:
         SettingError: mypy cannot build the program.
     """
     given = json.dumps({"setup": vars(setup), "only": only})
-    command = [sys.executable, "-m", "typedbatch._lsp.building"]
+    command = [sys.executable, "-P", "-m", "typedbatch._lsp.building"]
     done = subprocess.run(command, input=given, cwd=setup.root, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SettingError((done.stderr or done.stdout).strip().splitlines()[-1])
@@ -216,6 +247,7 @@ def write_cache_in_process(setup: Setup, only: list[str] | None) -> None:
 def _main() -> int:
     given: dict[str, Any] = json.load(sys.stdin)
     os.chdir(given["setup"]["root"])
+    sys.setrecursionlimit(RECURSION)
     try:
         Setup(**given["setup"]).program(given["only"]).write_cache()
     except SettingError as error:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import os
-import tokenize
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -14,11 +13,12 @@ from mypy.server.update import FineGrainedBuildManager
 from mypy.types import Type
 
 from typedbatch._check.diagnostics import Diagnostic
+from typedbatch._check.reading import text_of, tree_of
 from typedbatch._lsp.building import Program, Setup, write_cache_in_process
 from typedbatch._lsp.findings import Findings
 from typedbatch._lsp.places import Places
 from typedbatch._lsp.reduced import reduced
-from typedbatch._lsp.repair import Cursor, repaired, tree_of
+from typedbatch._lsp.repair import Cursor, repaired
 from typedbatch.errors import SettingError
 from typedbatch.mypy.batches.texts import use_texts
 from typedbatch.mypy.engine.observing import observe_files
@@ -145,13 +145,14 @@ class Checker:
 
     def _on_disk(self, path: str) -> str | None:
         try:
-            with tokenize.open(path) as file:
-                return file.read()
-        except (OSError, SyntaxError, UnicodeDecodeError):
+            return text_of(Path(path))
+        except (OSError, SyntaxError):
             return None
 
     def _check(self, path: str) -> bool:
         """Check a file, and return whether mypy could."""
+        if self._overlay.hides(path):
+            return True
         is_there = self._overlay.isfile(path)
         module = self.module_of(path) if is_there else self._modules.get(path)
         if module is None:

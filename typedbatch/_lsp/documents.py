@@ -81,7 +81,8 @@ def module_path(notebook: str) -> str:
 
 
 def _lines_of(text: str) -> tuple[str, ...]:
-    return tuple(re.split(r"\r\n|\n|\r", text))
+    readable = re.sub("[\ud800-\udfff]", "\ufffd", text)  # Halves of characters, which no file can have.
+    return tuple(re.split(r"\r\n|\n|\r", readable))
 
 
 def _without_magics(lines: Sequence[str]) -> list[str]:

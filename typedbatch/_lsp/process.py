@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
 import sys
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
 _LONGEST_LINE: Final = 64 * 2**20
-_COMMAND: Final = (sys.executable, "-m", "typedbatch._lsp.worker")
+_COMMAND: Final = (sys.executable, "-P", "-m", "typedbatch._lsp.worker")
 
 
 class RefusedError(Exception):
@@ -41,7 +43,7 @@ class Process:
         """Start a worker."""
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_exec(
-            *_COMMAND, stdin=pipe, stdout=pipe, stderr=pipe, limit=_LONGEST_LINE
+            *_COMMAND, stdin=pipe, stdout=pipe, stderr=pipe, limit=_LONGEST_LINE, start_new_session=True
         )
         return cls(process, log)
 
@@ -80,10 +82,13 @@ class Process:
             self._waiting.pop(number, None)
 
     async def stop(self) -> None:
-        """End the process."""
+        """End the process, and the one in which it builds a program."""
         if self.is_running:
             with suppress(ProcessLookupError):
-                self._process.kill()
+                if sys.platform == "win32":
+                    self._process.kill()
+                else:
+                    os.killpg(self._process.pid, signal.SIGKILL)
             await self._process.wait()
 
     async def _read(self) -> None:

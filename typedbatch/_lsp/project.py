@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from typedbatch._check.reading import tree_of
 from typedbatch._lsp.process import EndedError, Process, RefusedError
 from typedbatch._lsp.reduced import sets_attributes
-from typedbatch._lsp.repair import tree_of
 
 
 @dataclass(frozen=True)
@@ -88,6 +88,7 @@ class Project:
         self._process: Process | None = None
         self._is_loading = False
         self._is_outdated = True
+        self._has_ended = False
         self._failures = 0
         self._has_said = False
         self._refusal = ""
@@ -142,7 +143,7 @@ class Project:
     async def check(self) -> None:
         """Check what has changed, once the worker is there."""
         async with self._busy:
-            while self._changed or self._is_outdated:
+            while (self._changed or self._is_outdated) and not self._has_ended:
                 changed, self._changed = self._changed, {}
                 try:
                     await self._check(changed)
@@ -178,12 +179,12 @@ class Project:
         """Start a worker in place of the one before, and load the project."""
         await self.stop()
         self._is_outdated = False
-        self._process = await Process.start(self._client.log)
+        self._process = process = await Process.start(self._client.log)
         texts = self._open if self._failures < _MOST_FAILURES - 1 else {}
         self._is_loading = True
         await self._client.loading(True)
         try:
-            done = await self._process.request(
+            done = await process.request(
                 "start",
                 self._pauses.start,
                 root=str(self.root),
@@ -206,6 +207,8 @@ class Project:
     async def _failed(self, why: str) -> bool:
         """Say once that the worker has failed, and return whether it is started again."""
         await self.stop()
+        if self._has_ended:
+            return False
         self._failures += 1
         failed = f"typedbatch: the check of {self.root.name} has failed ({why})"
         if self._failures >= _MOST_FAILURES:
@@ -225,6 +228,13 @@ class Project:
         process, self._process = self._process, None
         if process is not None:
             await process.stop()
+
+    async def end(self) -> None:
+        """End the worker, and start no other."""
+        self._has_ended = True
+        await self.stop()
+        async with self._busy:
+            await self.stop()  # It may just have been started.
 
     # ---- questions ------------------------------------------------------------------------------------------------
 
@@ -256,9 +266,9 @@ def outline(text: str) -> str | None:
     """Return what other files may see of a file: all but the bodies of functions; None if it cannot be read."""
     try:
         tree = tree_of(text)
-    except SyntaxError:
+        for node in ast.walk(tree):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and not sets_attributes(node):
+                node.body = []
+        return ast.dump(tree)
+    except (SyntaxError, RecursionError):
         return None
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and not sets_attributes(node):
-            node.body = []
-    return ast.dump(tree)

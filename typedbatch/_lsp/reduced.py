@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
-from typedbatch._lsp.repair import tree_of
+from typedbatch._check.reading import tree_of
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import ast
 import re
-import warnings
 from typing import Final, NamedTuple
+
+from typedbatch._check.reading import tree_of
 
 _MOST = 12
 """Lines that are taken out of a text, at most."""
@@ -49,20 +49,6 @@ def repaired(text: str) -> Repaired | None:
             lines[at - 1] = _indentation(line) + ("if True:" if line.rstrip().endswith(":") else "pass")
         changed.add(at)
     return None
-
-
-def tree_of(text: str) -> ast.Module:
-    """Return the syntax of a text, without what Python says of the escapes in it.
-
-    Raises:
-        SyntaxError: It cannot be read.
-    """
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            return ast.parse(text)
-        except (ValueError, RecursionError, MemoryError) as error:
-            raise SyntaxError(str(error)) from error
 
 
 def _error_of(text: str) -> SyntaxError | None:

@@ -10,6 +10,7 @@ from typing import Any, Final
 from lsprotocol import types as lsp
 from pygls.exceptions import JsonRpcException
 from pygls.lsp.server import LanguageServer
+from pygls.protocol import LanguageServerProtocol
 from pygls.uris import from_fs_path, to_fs_path
 
 from typedbatch._check.settings import FILES as SETTINGS
@@ -26,6 +27,32 @@ _FAILED: Final = -32803
 """Code of the protocol for a request that is right and cannot be met."""
 
 
+class _Protocol(LanguageServerProtocol):
+    """The protocol with answers to requests that it does not allow, which pygls leaves without one."""
+
+    def structure_message(self, data: dict[str, Any]) -> Any:
+        """Return a message, of which any line and character that are integers are read as the nearest ones allowed."""
+        for name in ("line", "character"):
+            if isinstance(data.get(name), int):
+                data[name] = min(max(data[name], 0), 2**31 - 1)
+        try:
+            return super().structure_message(data)
+        except JsonRpcException as error:
+            if "id" in data and "method" in data:
+                self._send_response(data["id"], error=error.to_response_error())
+            raise
+
+
+class _Nobody:
+    """A writer in place of the one to an editor that has gone."""
+
+    def write(self, data: bytes) -> None:
+        """Write nothing."""
+
+    def close(self) -> None:
+        """Close nothing."""
+
+
 class Server(LanguageServer):
     """A server for the folders of one editor."""
 
@@ -33,6 +60,7 @@ class Server(LanguageServer):
         super().__init__(
             "typedbatch",
             version("typedbatch"),
+            protocol_cls=_Protocol,
             notebook_document_sync=lsp.NotebookDocumentSyncOptions([_PYTHON_CELLS], save=True),
         )
         self.options: dict[str, Any] = {}
@@ -111,7 +139,7 @@ class Server(LanguageServer):
     async def end(self) -> None:
         """End all workers."""
         for project in self._projects.values():
-            await project.stop()
+            await project.end()
 
     # ---- edits ----------------------------------------------------------------------------------------------------
 
@@ -254,10 +282,14 @@ def _sync(server: Server) -> None:
     async def _(given: None) -> None:
         await server.end()
 
+    @server.feature(lsp.EXIT)
+    def _(given: None) -> None:
+        server.protocol.set_writer(_Nobody())
+
 
 def _questions(server: Server) -> None:
     @server.feature(lsp.TEXT_DOCUMENT_COMPLETION, lsp.CompletionOptions([".", '"', "'"]))
-    async def _(given: lsp.CompletionParams) -> list[lsp.CompletionItem]:
+    async def _(given: lsp.CompletionParams) -> list[lsp.CompletionItem] | lsp.CompletionList:
         found = server.known(given.text_document.uri)
         if found is None:
             return []
@@ -266,6 +298,8 @@ def _questions(server: Server) -> None:
         answer = await project.ask(
             "complete", is_settled=False, path=document.path, text=document.text, line=line, column=column
         )
+        if answer is None:
+            return lsp.CompletionList(is_incomplete=True, items=[])  # The editor asks again with the next character.
         return [
             lsp.CompletionItem(
                 one["name"],
@@ -274,7 +308,7 @@ def _questions(server: Server) -> None:
                 detail=f"{one['label']}: {one['text']}" if one["text"] else one["label"],
                 sort_text=f"{not one['is_sure']:d}{at:04d}",
             )
-            for at, one in enumerate(answer or [])
+            for at, one in enumerate(answer)
         ]
 
     @server.feature(lsp.TEXT_DOCUMENT_HOVER)

@@ -13,6 +13,7 @@ from numpy import concatenate, ndarray
 from numpy.typing import NDArray
 
 from typedbatch._declaration import absent_fields, object_fields
+from typedbatch._foreign_batches import bridge_from
 from typedbatch._ops.joined_meta import MetaRule, joined_meta, require_rule
 from typedbatch._tree.kinds import (
     ARRAY,
@@ -27,6 +28,7 @@ from typedbatch._tree.kinds import (
     SCALAR,
     SEQUENCE,
     TENSOR,
+    TENSORDICT,
     Kind,
     Tree,
     blank,
@@ -178,7 +180,9 @@ def as_list(batches: Iterable[Any]) -> list[Any]:
 
 def _is_joinable(batch: object) -> bool:
     if kind_of(batch) not in (BATCH, MAPPING):
-        raise StructureError(f"only Batches and dicts can be joined, got {describe(batch)} among them")
+        bridge = bridge_from(batch)
+        hint = f"; {bridge}() converts it" if bridge else ""
+        raise StructureError(f"only Batches and dicts can be joined, got {describe(batch)} among them{hint}")
     return True
 
 
@@ -244,7 +248,7 @@ def _stack_values(values: list[Any], axis: int, missing: Missing, convert: Conve
     if kinds <= {NUMBER, SCALAR} and axis == 0:
         joined = _joined(lambda numbers, axis: np.asanyarray(numbers), values, 0)
         return joined if keeps_whole_numbers(values, joined) else object_array(values)
-    if not kinds.isdisjoint({NUMBER, MAPPING, SEQUENCE}) and not kinds <= {NUMBER, SCALAR, NONE, OBJECT}:
+    if not kinds.isdisjoint({NUMBER, MAPPING, SEQUENCE, TENSORDICT}) and not kinds <= {NUMBER, SCALAR, NONE, OBJECT}:
         values = [convert(value) for value in values]
         kinds = set(map(kind_of, values))
     return stack_leaves(values, kinds, axis)

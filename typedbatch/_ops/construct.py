@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 import numpy as np
 from numpy import ndarray
@@ -33,6 +34,7 @@ from typedbatch._tree.kinds import (
     SCALAR,
     SEQUENCE,
     TENSOR,
+    TENSORDICT,
     Kind,
     Tree,
     describe,
@@ -42,7 +44,7 @@ from typedbatch._tree.kinds import (
     object_array,
 )
 from typedbatch._tree.meta import as_meta, meta_of, set_meta
-from typedbatch.errors import LeafError, StructureError, TypedBatchError
+from typedbatch.errors import FieldNameError, LeafError, StructureError, TypedBatchError
 
 if TYPE_CHECKING:
     from typedbatch.schema.column import Column
@@ -140,7 +142,7 @@ def fields_from(data: object) -> Mapping[str, Any]:
     """
     if isinstance(data, Tree):
         return shallow(data).__dict__
-    if isinstance(data, Mapping):
+    if isinstance(data, Mapping) and kind_of(data) is not TENSORDICT:
         require_names(data)
         return data
     given: Any = data
@@ -184,9 +186,39 @@ def give_meta(tree: Tree, data: object, meta: Any) -> None:
         found = dict(meta_of(data))
     else:
         rows: Any = data if kind_of(data) in (SEQUENCE, ARRAY) else ()
-        found = joined_meta([row.__dict__ if isinstance(row, Tree) else row for row in rows], "error")
+        found = joined_meta([row.__dict__ if isinstance(row, Tree) else row for row in rows], None)
     if found:
         set_meta(tree, found)
+
+
+def refuse_on_instances(cls: type, *names: str) -> None:
+    """Let methods of a class that make a new object raise a FieldNameError if they are called on an instance.
+
+    This is not a decorator, because type checkers treat only their own class methods and static methods as such.
+    """
+    for name in names:
+        member = cls.__dict__[name]
+        setattr(cls, name, _WRAPPERS[type(member)](member.__func__))
+
+
+class _ClassMethod(classmethod):  # type: ignore[type-arg]  # the arguments are those of any method
+    def __get__(self, instance: Any, owner: Any = None, /) -> Any:
+        return partial(_refuse, self, instance) if instance is not None else super().__get__(None, owner)
+
+
+class _StaticMethod(staticmethod):  # type: ignore[type-arg]  # the arguments are those of any method
+    def __get__(self, instance: Any, owner: Any = None, /) -> Any:
+        return partial(_refuse, self, instance) if instance is not None else self.__func__
+
+
+_WRAPPERS: dict[type, Any] = {classmethod: _ClassMethod, staticmethod: _StaticMethod}
+
+
+def _refuse(method: Any, instance: object, /, *_: Any, **__: Any) -> None:
+    name, owner = method.__name__, type(instance).__name__
+    raise FieldNameError(
+        f"{name}() makes a new {owner}, and would leave this one as it is; call it on the class: {owner}.{name}(...)"
+    )
 
 
 def pairs_to_fields(data: object) -> Mapping[str, Any]:
@@ -194,7 +226,7 @@ def pairs_to_fields(data: object) -> Mapping[str, Any]:
     if kind_of(data) is BATCH:
         return data.__dict__
     if isinstance(data, Mapping):
-        return data
+        return data if kind_of(data) is not TENSORDICT else _from_tensordict(data)
     try:
         return dict(iter(data))  # type: ignore[call-overload]  # Anything that is not iterable raises TypeError.
     except (TypeError, ValueError):
@@ -210,19 +242,28 @@ def _from_mapping(value: Mapping[str, Any]) -> Tree:
     return tree
 
 
+def _from_tensordict(value: Any) -> NoReturn:
+    raise LeafError(f"a batch does not store a {full_name(value)}; {bridge_from(value)}(...) converts it to a Batch")
+
+
 def _from_array(array: NDArray[Any]) -> Any:
     return array.astype(object) if array.dtype.kind in "US" else array
 
 
 def _from_sequence(values: Sequence[Any]) -> Any:
     kinds = set(map(kind_of, values))
+    if TENSORDICT in kinds:
+        _from_tensordict(next(value for value in values if kind_of(value) is TENSORDICT))
     if kinds and kinds <= {MAPPING, BATCH}:
         return new_tree(Tree.__plain__, stacked(values))
     if kinds == {TENSOR}:
         try:
             return sys.modules["torch"].stack(tuple(values))
         except (RuntimeError, TypeError) as error:
-            raise LeafError(f"a list of tensors is stacked, but {_shapes(values)} do not stack; {error}") from error
+            raise LeafError(
+                f"a list of tensors is stacked, but {_shapes(values)} do not stack; to store each by itself, "
+                f"name them, as in {{'h': h, 'c': c}}; {error}"
+            ) from error
     if ARRAY in kinds and any(map(is_masked, values)):
         try:
             return join_masked(np.stack, [value if is_masked(value) else np.asarray(value) for value in values], 0)
@@ -263,4 +304,5 @@ _CONVERT: dict[Kind, Callable[[Any], Any]] = {
     SCALAR: np.asanyarray,
     MAPPING: _from_mapping,
     SEQUENCE: _from_sequence,
+    TENSORDICT: _from_tensordict,
 }

@@ -350,12 +350,11 @@ def map_leaves_in_place(tree: Tree, function: Callable[[Any], Any]) -> None:
 
 def adopt(tree: Tree, other: Tree) -> None:
     """Replace the leaves of ``tree`` and its nested Batches by those of ``other``, which has the same structure."""
-    for name, value in other.__dict__.items():
-        mine = tree.__dict__[name]
-        if KINDS[type(mine)] is BATCH and KINDS[type(value)] is BATCH:
-            adopt(mine, value)
-        else:
-            tree.__dict__[name] = value
+    mine, given = tree.__dict__, other.__dict__
+    nested = [name for name in given if KINDS[type(mine[name])] is KINDS[type(given[name])] is BATCH]
+    mine.update({name: value for name, value in given.items() if name not in nested})  # the columns of a buffer refuse
+    for name in nested:
+        adopt(mine[name], given[name])
 
 
 def at_least_2d(leaf: Any) -> Any:

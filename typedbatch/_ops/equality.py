@@ -30,6 +30,14 @@ class _Close(NamedTuple):
     equal_nan: bool
 
 
+_IDENTICAL: Final = _Close(0.0, 0.0, equal_nan=True)
+"""Passed in place of tolerances if values must be equal, also in dtype, and NaN and NaT are equal to themselves."""
+
+
+def _is_exact(how: _Close | None) -> bool:
+    return how is None or how is _IDENTICAL
+
+
 def equal(one: Tree, two: Tree) -> bool:
     """Return whether names (in any order), shapes, dtypes, values and meta are equal.
 
@@ -65,13 +73,15 @@ def _same_trees(one: Tree, two: Tree, how: _Close | None) -> bool:
     if how is None:
         return equal(one, two)
     left, right = one.__dict__, two.__dict__
-    return left.keys() == right.keys() and same_meta(one, two) and all(_same(left[k], right[k], how) for k in left)
+    if left.keys() != right.keys() or not same_meta(one, two, _IDENTICAL if how is _IDENTICAL else None):
+        return False
+    return all(_same(left[name], right[name], how) for name in left)
 
 
-def same_meta(one: Tree, two: Tree) -> bool:
+def same_meta(one: Tree, two: Tree, how: _Close | None = None) -> bool:
     """Return whether two batches have equal meta; arrays in it are compared by value."""
     left, right = meta_of(one), meta_of(two)
-    return left.keys() == right.keys() and all(_same(left[key], right[key], None) for key in left)
+    return left.keys() == right.keys() and all(_same(left[key], right[key], how) for key in left)
 
 
 def _same(a: Any, b: Any, how: _Close | None) -> bool:
@@ -79,9 +89,9 @@ def _same(a: Any, b: Any, how: _Close | None) -> bool:
         kind, other = KINDS[type(a)], KINDS[type(b)]
         arrays = (ARRAY, TENSOR, SCALAR)
         if kind in arrays and other in arrays:
-            if how is None and TENSOR in (kind, other):
+            if _is_exact(how) and TENSOR in (kind, other):
                 if kind is other:
-                    return a.dtype == b.dtype and a.shape == b.shape and bool((a.to(b.device) == b).all())
+                    return a.dtype == b.dtype and a.shape == b.shape and _equals(a.to(b.device), b, how)
                 from typedbatch._tree.tensors import in_numpy
 
                 if not in_numpy(a if kind is TENSOR else b):  # Other dtypes become wider ones in numpy.
@@ -109,6 +119,20 @@ def same_leaf(one: Any, two: Any) -> bool:
     return _same(one, two, None)
 
 
+def same_value(one: Any, two: Any) -> bool:
+    """Return whether two leaves, or nested batches, have the same value, and NaN in the same places.
+
+    Joining two batches needs no choice between such values, although NaN differs from NaN in :func:`equal`.
+    """
+    return _same(one, two, _IDENTICAL)
+
+
+def _equals(a: Any, b: Any, how: _Close | None) -> bool:
+    """Return whether all values of two arrays or tensors of one shape and dtype are equal."""
+    same = a == b
+    return bool((same | ((a != a) & (b != b))).all() if how is _IDENTICAL else same.all())
+
+
 def as_array(leaf: Any) -> Any:
     """Return a leaf as an array; a tensor is converted, and a masked array keeps its mask."""
     if KINDS[type(leaf)] is not TENSOR:
@@ -119,7 +143,7 @@ def as_array(leaf: Any) -> Any:
 
 
 def _same_arrays(a: Any, b: Any, how: _Close | None) -> bool:
-    if a.shape != b.shape or (how is None and a.dtype != b.dtype):
+    if a.shape != b.shape or (_is_exact(how) and a.dtype != b.dtype):
         return False
     if is_masked(a) or is_masked(b):
         if np.ma.getmaskarray(a).tobytes() != np.ma.getmaskarray(b).tobytes():
@@ -128,8 +152,8 @@ def _same_arrays(a: Any, b: Any, how: _Close | None) -> bool:
         return _same_arrays(np.ma.getdata(a)[there], np.ma.getdata(b)[there], how)
     if is_objects(a) and is_objects(b):
         return all(_same_objects(x, y, how) for x, y in zip(a.ravel(), b.ravel(), strict=True))
-    if how is None or a.dtype.kind not in "biufc" or b.dtype.kind not in "biufc":
-        return a.dtype == b.dtype and bool(np.all(a == b))
+    if how is None or how is _IDENTICAL or a.dtype.kind not in "biufc" or b.dtype.kind not in "biufc":
+        return a.dtype == b.dtype and _equals(a, b, how)
     return np.allclose(a, b, *how)
 
 
@@ -154,6 +178,8 @@ def _same_objects(a: Any, b: Any, how: _Close | None) -> bool:
         return a.keys() == b.keys() and all(_same_objects(a[k], b[k], how) for k in a)
     if type(a) is type(b) and type(a) in (list, tuple):
         return len(a) == len(b) and all(_same_objects(x, y, how) for x, y in zip(a, b, strict=True))
+    if how is _IDENTICAL:
+        return type(a) is type(b) and bool(a != a and b != b)
     floats: Any = (float, np.floating, complex, np.complexfloating)
     if how is None or not isinstance(a, floats) or not isinstance(b, floats):
         return False

@@ -42,7 +42,7 @@ def from_rows(cls: type[B], rows: Iterable[Any], missing: MissingInRows, meta: M
     """Return a batch of a class without declared fields; see :meth:`typedbatch.Batch.from_rows`."""
     given = fields_of_rows(rows)
     batch: B = new_tree(cls, columns_of(given, missing, frozenset()))
-    if found := joined_meta(given, "error") if meta is None else as_meta(meta):
+    if found := joined_meta(given, None) if meta is None else as_meta(meta):
         set_meta(batch, found)
     return batch
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
-from typedbatch._ops.equality import same_leaf
+from typedbatch._ops.equality import same_value
+from typedbatch._report import cut
 from typedbatch._tree.kinds import describe
 from typedbatch._tree.meta import FieldsWithMeta
 from typedbatch.errors import SettingError, StructureError
@@ -35,8 +36,12 @@ def require_rule(rule: Any) -> None:
         )
 
 
-def joined_meta(parts: Sequence[Mapping[str, Any]], rule: MetaRule) -> dict[str, Any]:
+def joined_meta(parts: Sequence[Mapping[str, Any]], rule: MetaRule | None) -> dict[str, Any]:
     """Return the meta of the batch that is joined from batches with these fields; batches without fields do not count.
+
+    Args:
+        parts: Fields of each batch.
+        rule: Treatment of a key that differs; None for an error where the caller takes the meta itself, and no rule.
 
     Raises:
         StructureError: With the rule ``"error"``, or no function for it, a key differs or some batches lack it.
@@ -45,8 +50,8 @@ def joined_meta(parts: Sequence[Mapping[str, Any]], rule: MetaRule) -> dict[str,
     joined = {}
     for key in dict.fromkeys(key for meta in metas for key in meta):
         values = [meta[key] for meta in metas if key in meta]
-        agreed = len(values) == len(metas) and all(same_leaf(values[0], value) for value in values[1:])
-        if not isinstance(rule, str) and key in rule:
+        agreed = len(values) == len(metas) and all(same_value(values[0], value) for value in values[1:])
+        if isinstance(rule, Mapping) and key in rule:
             try:
                 joined[key] = rule[key](values)
             except Exception as error:  # A function of the user may raise anything.
@@ -58,9 +63,25 @@ def joined_meta(parts: Sequence[Mapping[str, Any]], rule: MetaRule) -> dict[str,
             if len(values) < len(metas):
                 text = f"{len(metas) - len(values)} of {len(metas)} batches lack it"
             else:
-                pair = values[0], next(value for value in values[1:] if not same_leaf(values[0], value))
-                shown = [repr(value) if isinstance(value, (bool, int, float)) else describe(value) for value in pair]
-                text = f"the batches differ: {', '.join(shown)}"
+                other = next(value for value in values[1:] if not same_value(values[0], value))
+                text = f"the batches differ{difference(values[0], other)}"
             hint = f"meta='first' takes the first, meta='drop' leaves it out, meta={{{key!r}: max}} calls a function"
+            if rule is None:
+                hint = f"meta={{{key!r}: ...}} sets the meta of the result"
             raise StructureError(f"{text}; {hint}", f"meta.{key}")
     return joined
+
+
+def difference(one: Any, two: Any) -> str:
+    """Return the first different values in two objects, as text behind the words that they differ."""
+    where = ""
+    while type(one) is type(two) and isinstance(one, (dict, list, tuple)) and len(one) == len(two):
+        keys = one if isinstance(one, dict) else range(len(one))
+        key = next((key for key in keys if key not in two and isinstance(two, dict)), None)
+        if key is not None:
+            return f"{where and f' in {where}'}: only one has {key!r}"
+        key = next(key for key in keys if not same_value(one[key], two[key]))
+        where, one, two = f"{where}[{key!r}]", one[key], two[key]
+    simple = (bool, int, float, str, type(None))
+    shown = [cut(repr(value), 40) if isinstance(value, simple) else describe(value) for value in (one, two)]
+    return f"{where and f' in {where}'}: {', '.join(shown)}"

@@ -114,16 +114,19 @@ def emptied(leaf: Any) -> Any:
     return blank(leaf, tuple(leaf.shape)) if kind in (ARRAY, TENSOR) else None
 
 
-def empty_in_place(leaf: Any) -> Any:
-    """Return zeros as :func:`emptied` does, but write them into the memory of an array or tensor."""
+def emptied_or_writable(leaf: Any) -> Any:
+    """Return a tensor, or an array that can be written to, unchanged, and zeros as :func:`emptied` for others."""
     kind = KINDS[type(leaf)]
-    if kind is TENSOR:
+    return leaf if kind is TENSOR or (kind is ARRAY and leaf.flags.writeable) else emptied(leaf)
+
+
+def empty_in_place(leaf: Any) -> Any:
+    """Write zeros into the memory of a tensor, or an array that can be written to, and return the leaf."""
+    if KINDS[type(leaf)] is TENSOR:
         leaf.detach().zero_()
-        return leaf
-    if kind is ARRAY and leaf.flags.writeable:
+    elif KINDS[type(leaf)] is ARRAY and leaf.flags.writeable:
         leaf[...] = None if leaf.dtype == object else np.zeros((), leaf.dtype)
-        return leaf
-    return emptied(leaf)
+    return leaf
 
 
 def reserved_to_none(tree: Tree) -> None:

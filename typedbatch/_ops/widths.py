@@ -44,6 +44,7 @@ PER_TOKEN: Final = (
 )
 """Names of the fields that have a value for each token."""
 _OF_PROMPTS: Final = frozenset({"prompt_ids", "prompt_mask"})
+_OF_RESPONSES: Final = frozenset({"response_ids", "response_mask"})
 _OF_OTHERS: Final = frozenset({*PER_TOKEN, *MASK_OF, *MASK_OF.values()}) - _OF_PROMPTS
 _EXPECTED: Final = "widths= must be 'error', 'pad' or a dict with the sides of fields, as {'scores': 'left'}"
 
@@ -54,10 +55,10 @@ Part: TypeAlias = dict[str, Any]
 def same_widths(batches: Iterable[Any], widths: Widths, pad_token_id: int | None, *, first: int) -> list[Any]:
     """Return batches whose fields have the same sizes behind the first axes.
 
-    Of each field, the first axis is padded in which the batches differ. Fields of the prompts are padded on the left,
-    and others on the right; those of whole sequences, with an ``attention_mask``, are padded on the side on which the
-    mask has its padding. Ids are padded with ``pad_token_id`` and all else with zeros (``None`` for objects). Fields
-    that are padded are copied, the others shared.
+    Of each field, the first axis is padded in which the batches differ. Fields of the prompts, by their names or by the
+    dimension that a record declares, are padded on the left, and others on the right; those of whole sequences, with an
+    ``attention_mask``, are padded on the side on which the mask has its padding. Ids are padded with ``pad_token_id``
+    and all else with zeros (``None`` for objects). Fields that are padded are copied, the others shared.
 
     Args:
         batches: Batches or dicts.
@@ -75,23 +76,34 @@ def same_widths(batches: Iterable[Any], widths: Widths, pad_token_id: int | None
     plain: Any = Tree.__plain__
     given = [plain(one) if isinstance(one, Mapping) else one for one in batches]
     out = [shallow(one) if isinstance(one, Tree) else one for one in given]
-    parts = [fields for one in out if isinstance(one, Tree) and (fields := one.__dict__)]
-    known = _pad_fields(parts, sides, pad_token_id, first, "")
+    parts = [one for one in out if isinstance(one, Tree) and one.__dict__]
+    known = _pad_fields(parts, [{}] * len(parts), {}, sides, pad_token_id, first, "")
     if unknown := [name for name in sides if name not in known]:
         raise SettingError(f"widths= names {unknown[0]!r}, which no batch has{did_you_mean(unknown[0], known)}")
     return out
 
 
 def _pad_fields(
-    parts: Sequence[Part], sides: Mapping[str, str], pad_token_id: int | None, first: int, prefix: str
-) -> set[str]:
-    """Pad the fields of several batches in place, and return the dotted names of all fields."""
+    trees: Sequence[Tree], outer: Sequence[Part], dims: Mapping[str, str], sides: Mapping[str, str],
+    pad_token_id: int | None, first: int, prefix: str,
+) -> set[str]:  # fmt: skip
+    """Pad the fields of several batches in place, and return the dotted names of all fields.
+
+    ``outer`` are the fields around nested batches, as they were, and ``dims`` the declared dimensions of tokens.
+    """
+    from typedbatch.schema import schema_of  # the schema is a layer above this module
+
+    parts = [tree.__dict__ for tree in trees]
+    around = [{**fields, **part} for fields, part in zip(outer, parts, strict=True)]
+    declared = ((field.name, field.dim(1)) for tree in trees[:1] for field in schema_of(type(tree)))
+    dims = {**dims, **{name: dim.text for name, dim in declared if dim is not None}}
     names = dict.fromkeys(name for part in parts for name in part)
     uneven = {name: found for name in names if (found := _uneven(name, parts, first)) is not None}
     settled = {}
-    for name in uneven:
+    for name, own in uneven.items():
         with under(name):
-            settled[name] = sides.get(f"{prefix}{name}") or _side_of(name, parts, uneven), _value_of(name, pad_token_id)
+            side = sides.get(f"{prefix}{name}") or _side_of(name, own, around, first, dims)
+            settled[name] = side, _value_of(name, pad_token_id)
     for name, (axis, widths) in uneven.items():
         with under(name):
             for part in parts:
@@ -99,9 +111,13 @@ def _pad_fields(
                     part[name] = _padded(part[name], axis, max(widths), *settled[name])
     known = {f"{prefix}{name}" for name in names}
     for name in names:
-        inner = [part[name].__dict__ for part in parts if isinstance(part.get(name), Tree) and part[name].__dict__]
-        with under(name):
-            known |= _pad_fields(inner, sides, pad_token_id, first, f"{prefix}{name}.") if inner else set()
+        inner = [
+            number for number, part in enumerate(parts) if isinstance(part.get(name), Tree) and part[name].__dict__
+        ]
+        if inner:
+            nested, fields = [parts[number][name] for number in inner], [around[number] for number in inner]
+            with under(name):
+                known |= _pad_fields(nested, fields, dims, sides, pad_token_id, first, f"{prefix}{name}.")
     return known
 
 
@@ -122,7 +138,9 @@ def _can_be_padded(leaf: Any) -> bool:
     return kind is ARRAY or (kind is TENSOR and not leaf.is_nested and not leaf.is_sparse)
 
 
-def _side_of(name: str, parts: Sequence[Part], uneven: Mapping[str, tuple[int, tuple[int, ...]]]) -> str:
+def _side_of(
+    name: str, own: tuple[int, tuple[int, ...]], parts: Sequence[Part], first: int, dims: Mapping[str, str]
+) -> str:
     """Return the side on which a field is padded.
 
     Raises:
@@ -132,13 +150,20 @@ def _side_of(name: str, parts: Sequence[Part], uneven: Mapping[str, tuple[int, t
         return "left"
     if any("attention_mask" in part for part in parts):
         return _side_of_sequences(name, parts)
-    if name in _OF_OTHERS or all(uneven[name] != uneven.get(other) for other in _OF_PROMPTS):
+    prompts, responses = ({dims[one] for one in names if one in dims} for names in (_OF_PROMPTS, _OF_RESPONSES))
+    if dims.get(name, "") in prompts - responses:
+        return "left"
+    if name in _OF_OTHERS or (prompts and dims.get(name, "").isidentifier()):
         return "right"
-    if any(uneven[name] == uneven.get(other) for other in ("response_ids", "response_mask")):
+    ids = [[leading_shape(part.get(one))[own[0] :] for part in parts] for one in ("prompt_ids", "response_ids")]
+    before, after = ([sum(sizes[:1]) for sizes in shapes] for shapes in ids)
+    together = [sum(sizes) for sizes in zip(before, after, strict=True)]
+    if len({*before}) > 1 and [*own[1]] in (before, together):
+        which = "the prompts" if [*own[1]] == before else "prompts and responses together"
         raise StructureError(
-            f"it is as wide as both prompts and responses; widths={{{name!r}: 'right'}} says where it is padded"
+            f"it is as wide as {which}; widths={{{name!r}: 'left'}} or 'right' says where it is padded"
         )
-    return "left"
+    return "right"
 
 
 def _side_of_sequences(name: str, parts: Sequence[Part]) -> str:

@@ -107,6 +107,7 @@ class Kind(Enum):
     NUMBER = "number"
     MAPPING = "dict"
     SEQUENCE = "list"
+    TENSORDICT = "TensorDict"
 
     if not TYPE_CHECKING:
         __hash__ = object.__hash__  # Enum's is written in Python, and would slow down every look-up by kind.
@@ -115,6 +116,7 @@ class Kind(Enum):
 ARRAY, TENSOR, BATCH, SCALAR = Kind.ARRAY, Kind.TENSOR, Kind.BATCH, Kind.SCALAR
 NONE, DISTRIBUTION, OBJECT = Kind.NONE, Kind.DISTRIBUTION, Kind.OBJECT
 NUMBER, MAPPING, SEQUENCE, RAGGED = Kind.NUMBER, Kind.MAPPING, Kind.SEQUENCE, Kind.RAGGED
+TENSORDICT = Kind.TENSORDICT
 
 
 class _Kinds(dict[type, Kind]):
@@ -127,6 +129,9 @@ class _Kinds(dict[type, Kind]):
         of_torch: list[tuple[Kind, tuple[type, ...]]] = []
         if hasattr(torch, "distributions"):
             of_torch = [(TENSOR, (torch.Tensor,)), (DISTRIBUTION, (torch.distributions.Distribution,))]
+        tensordict: Any = sys.modules.get("tensordict")
+        if hasattr(tensordict, "TensorDictBase"):
+            of_torch.append((TENSORDICT, (tensordict.TensorDictBase,)))  # a mapping whose iteration goes over rows
         # The first rule that matches decides. str and bytes are objects, since text has no dtype to compute with.
         rules: list[tuple[Kind, tuple[type, ...]]] = [
             (ARRAY, (np.ndarray,)),

@@ -21,6 +21,7 @@ from typedbatch._validation.containers import field_validators, find_validator, 
 from typedbatch._validation.validate import UNSTEADY, Validator, validate_at
 from typedbatch.batch import Batch
 from typedbatch.errors import CallError, DeclarationError, Problem
+from typedbatch.records import type_of
 from typedbatch.schema.annotations import bare, resolve
 from typedbatch.schema.calls import Call, Sizes
 from typedbatch.schema.paths import RETURN, top_of
@@ -52,7 +53,7 @@ def wrapped(function: Any, level: Level | None) -> Any:
         def construct(self: Any, *args: Any, **kwargs: Any) -> None:
             init(self, *args, **kwargs)
             if (level or current_level()) != "off":
-                validate_at(self, type(self), f"constructor {place}", level)
+                validate_at(self, type_of(self), f"constructor {place}", level)
 
         cls.__init__ = construct
     elif hasattr(cls.__init__, "__code__"):

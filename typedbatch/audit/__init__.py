@@ -4,9 +4,8 @@ It needs torch, and is not imported by any other part of the library.
 """
 
 from typedbatch.audit.report import AuditCode, Finding, LossTerm, Report
-from typedbatch.audit.session import Audit, AuditError, AuditWarning
+from typedbatch.audit.session import Audit, AuditError, AuditWarning, audit
 from typedbatch.audit.stages import audit_logp, audit_pairs, audit_reward, audit_stage
-from typedbatch.audit.updates import audit
 
 __all__ = [
     "Audit",

@@ -1,17 +1,133 @@
-"""Credit: which rewards and advantages change what each row of a batch teaches the networks."""
+"""Credit: which rewards, advantages and tokens change what each row of a batch teaches the networks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final
+import copy
+from collections.abc import Iterator, Set
+from typing import Any, Final
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from typedbatch.audit.lessons import Effect
-from typedbatch.audit.probe import Probe, is_float, is_part, like
-from typedbatch.audit.roles import ADVANTAGES, RETURNS, REWARDS, SCORES
+from typedbatch._ops.conversion import leaf_to_numpy
+from typedbatch._tree.kinds import ARRAY, TENSOR, kind_of
+from typedbatch.audit.lessons import Effect, Lessons, other_values
+from typedbatch.audit.report import AuditCode, Finding
+from typedbatch.audit.tags import ADVANTAGES, OLD_LOGP, REF_LOGP, RETURNS, REWARDS, SCORES, TERMINATED, TRUNCATED
+from typedbatch.batch import Batch
+
+ROWS_TRIED: Final = 3
+_INPUTS: Final = ("obs", "response_ids", "input_ids")
+_FEWEST_UNAFFECTED: Final = 0.1
+"""Share of rows that are not affected where no statistic of all rows is used."""
+
+
+class Probe:
+    """Replays of an update on one batch with other values in some rows.
+
+    Args:
+        lessons: Replays of the update.
+        position: Position of the batch among the arguments of the update.
+        batch: The batch.
+    """
+
+    def __init__(self, lessons: Lessons, position: int, batch: Any) -> None:
+        self.lessons: Lessons = lessons
+        self._position, self._batch = position, batch
+        self.fields: dict[str, Any] = {
+            name: value for name, value in Batch.items(batch) if kind_of(value) in (ARRAY, TENSOR)
+        }
+        self._places: dict[tuple[int, ...], list[set[int]]] = {}
+        self.findings: list[Finding] = []
+
+    def first(self, names: frozenset[str]) -> str | None:
+        """Return the name of the first field of these that has a floating-point value per row."""
+        for name, value in self.fields.items():
+            if name in names and value.ndim and len(value) > ROWS_TRIED and is_float(value):
+                return name
+        return None
+
+    def found(self, code: AuditCode, text: str, *, is_certain: bool = True) -> None:
+        """Add a finding, or a note if it is not certain."""
+        self.findings.append(Finding(code, "", text, is_certain))
+
+    def effect(self, name: str, rows: Any, change: Any) -> Effect | None:
+        """Return the effect of adding something to a field at an index."""
+        changed = self.changed()
+        changed[name][rows] = changed[name][rows] + change
+        return self.effect_of(changed)
+
+    def changed_ids(self, name: str, row: Any) -> Effect | None:
+        """Return the effect of other integers in a field at an index: of tokens, those that masks have somewhere."""
+        changed, ids = self.changed(), self.fields[name]
+        mask = self.fields.get(f"{name.removesuffix('_ids')}_mask")
+        there = ids[mask.astype(bool) if isinstance(mask, np.ndarray) else mask.bool()] if mask is not None else ids
+        changed[name][row] = other_values(changed[name][row], there)
+        return self.effect_of(changed)
+
+    def places_of(self, rows: Any, key: tuple[int, ...]) -> list[set[int]] | None:
+        """Return the positions of each output that rows have, as those whose output depends on their observations."""
+        if key not in self._places:
+            name = next((name for name in _INPUTS if name in self.fields), None)
+            if name is None:
+                return None
+            effect = self.effect(name, rows, 0.5) if is_float(self.fields[name]) else self.changed_ids(name, rows)
+            if effect is None:
+                return None
+            self._places[key] = effect.outputs
+        return self._places[key]
+
+    def ended(self) -> NDArray[np.bool_] | None:
+        """Return the steps after which another episode begins, or None if the batch does not tell."""
+        names = (TERMINATED | TRUNCATED) & self.fields.keys()
+        if not TERMINATED & names or len({tuple(self.fields[name].shape) for name in names}) != 1:
+            return None
+        out: NDArray[np.bool_] = np.logical_or.reduce([self.array(name).astype(bool) for name in names])
+        return out
+
+    def rows_tried(self, count: int) -> list[int]:
+        """Return rows far from each other, and not at the ends of episodes if there are others."""
+        ended = self.ended()
+        rows = np.arange(count)
+        if ended is not None and ended.ndim == 1 and len(ended) == count and (~ended).sum() >= ROWS_TRIED:
+            rows = rows[~ended]
+        return [int(rows[(2 * part + 1) * len(rows) // (2 * ROWS_TRIED)]) for part in range(ROWS_TRIED)]
+
+    def changed(self) -> Any:
+        """Return a copy of the batch, to be changed."""
+        return copy.deepcopy(self._batch)
+
+    def effect_of(self, changed: Any) -> Effect | None:
+        """Return the effect of another batch in its place."""
+        return self.lessons.effect({self._position: changed})
+
+    def size_of_gradients(self, name: str, change: float) -> float | None:
+        """Return the norm of the gradients after adding something to a field."""
+        changed = self.changed()
+        changed[name] = changed[name] + change
+        return self.lessons.size({self._position: changed})
+
+    def array(self, name: str) -> NDArray[Any]:
+        """Return a field as an array."""
+        return np.asarray(leaf_to_numpy(self.fields[name]))
+
+
+def is_float(value: Any) -> bool:
+    """Return True if values are of a floating-point dtype."""
+    return value.is_floating_point() if isinstance(value, Tensor) else value.dtype.kind == "f"
+
+
+def is_part(affected: Set[int], used: set[int]) -> bool:
+    """Return True if some of these are not affected, so that no statistic of all of them is used."""
+    return len(used - affected) > max(2, _FEWEST_UNAFFECTED * len(used))
+
+
+def like(value: Any, numbers: NDArray[Any]) -> Any:
+    """Return numbers as a tensor or array, as a value is."""
+    return torch.as_tensor(numbers).to(value) if isinstance(value, Tensor) else numbers.astype(value.dtype)
+
 
 _MOST_COLUMNS: Final = 6
 
@@ -137,3 +253,130 @@ def _divided(effects: list[Effect], places: list[set[int]]) -> tuple[set[int], s
                 own |= found.keys() & places[number]
                 others |= found.keys() - places[number]
     return own, others
+
+
+class TokenCredit(Probe):
+    """Laws of groups, pairs and tokens, tried by replays that change one field in some of them."""
+
+    def examine(self) -> None:
+        """Try all laws that the fields of the batch allow."""
+        self._examine_groups()
+        self._examine_penalties()
+        self._examine_own_tokens()
+        self._examine_references()
+        self._examine_pairs()
+
+    def _examine_groups(self) -> None:
+        """Try whether the rewards of a prompt's responses change what the responses to other prompts teach."""
+        name, uid = self.first(REWARDS | SCORES), self.fields.get("uid")
+        if name is None or uid is None or uid.shape != (len(self.fields[name]),) or self.fields[name].ndim != 1:
+            return
+        keys = self.array("uid")
+        first = np.flatnonzero([key == keys[0] for key in keys.tolist()])
+        if len(first) < 2 or len(set(keys.tolist())) < 3:
+            return
+        change = 1.0 + np.arange(len(first)) ** 2 * 0.7
+        effect = self.effect(name, first, like(self.fields[name], change))
+        places = self.places_of(first, (-2,))
+        if effect is None or places is None or any(effect.outputs):
+            return
+        for number, found in enumerate(effect.gradients):
+            rows, own = self.lessons.rows(number, set(found)), self.lessons.rows(number, places[number])
+            others = self.lessons.rows(number, self.lessons.used(number)) - own
+            if rows & others and is_part(rows, others):
+                self.found(
+                    "TB503 other-rows",
+                    f"{name} of the responses to one prompt changes what those to some other prompts teach, and not "
+                    "to all; is a baseline that of other rows than those of the same uid?",
+                    is_certain=False,  # Prompts of one task may have statistics of their own.
+                )
+                return
+
+    def _examine_penalties(self) -> None:
+        """Try whether a penalty at a token counts for the tokens before it, and not for those after it."""
+        name = next((name for name in sorted(REF_LOGP) if name in self.fields), None)
+        mask = self.fields.get("response_mask")
+        value = None if name is None else self.fields[name]
+        if name is None or mask is None or value is None or value.ndim != 2 or value.shape != mask.shape:
+            return
+        row, tokens = self._longest()
+        if len(tokens) < 3 or not is_float(value):
+            return
+        first, last = (self.effect(name, ([row], [int(at)]), 1.0) for at in (tokens[0], tokens[-1]))
+        if first is None or last is None or any(first.outputs) or any(last.outputs):
+            return
+        for number, (begin, end) in enumerate(zip(first.gradients, last.gradients, strict=True)):
+            is_in_row = len(self.lessons.rows(number, set(begin))) == 1
+            if is_in_row and len(end) == 1 < len(begin) and min(begin) < max(end):
+                self.found(
+                    "TB508 wrong-target",
+                    f"{name} of the first token changes what later tokens teach, and that of the last one changes no "
+                    "earlier ones; a return is the sum of what follows",
+                )
+                return
+
+    def _longest(self) -> tuple[int, NDArray[np.intp]]:
+        """Return the row of the longest response, and the positions of its tokens."""
+        mask = self.array("response_mask").astype(bool)
+        row = int(mask.sum(1).argmax())
+        return row, np.flatnonzero(mask[row])
+
+    def _examine_own_tokens(self) -> None:
+        """Try whether what is learned about a token is learned at an output that sees this token."""
+        ids, mask = self.fields.get("response_ids"), self.fields.get("response_mask")
+        if ids is None or mask is None or ids.ndim != 2 or mask.shape != ids.shape:
+            return
+        row, tokens = self._longest()
+        names = [
+            name
+            for name in (*sorted(OLD_LOGP), "teacher_logp", *sorted(REF_LOGP))
+            if name in self.fields and is_float(self.fields[name]) and self.fields[name].shape[:2] == ids.shape
+        ]
+        if not names or len(tokens) < 4:
+            return
+        at = int(tokens[len(tokens) // 2])
+        effect = self.effect(names[0], ([row], [at]), 0.5)
+        seen = self.changed_ids("response_ids", ([row], [at]))
+        if effect is None or seen is None or any(effect.outputs):
+            return
+        for number, (found, sees) in enumerate(zip(effect.gradients, seen.outputs, strict=True)):
+            rows = self.lessons.rows(number, sees)
+            is_causal = len(rows) == 1 and len(sees) < self.lessons.per_row(number) - at
+            if len(found) == 1 and found.keys() <= sees and is_causal:
+                self.found(
+                    "TB503 other-rows",
+                    f"{names[0]} of a token meets an output that has seen this token; the logits for a token are those "
+                    "at the one before it",
+                )
+                return
+
+    def _examine_references(self) -> None:
+        """Try whether a likelier chosen response under the reference makes a pair count more."""
+        name = "ref_chosen_logp"
+        if name not in self.fields or "ref_rejected_logp" not in self.fields or not is_float(self.fields[name]):
+            return
+        sizes = [self.size_of_gradients(name, change) for change in (0.5, -0.5)]
+        if sizes[0] is not None and sizes[1] is not None and sizes[0] < 0.999 * sizes[1]:
+            self.found(
+                "TB507 wrong-weight",
+                f"a larger {name} makes the gradients of pairs smaller; the policy has to raise chosen responses above "
+                "the reference, so are the two references exchanged?",
+            )
+
+    def _examine_pairs(self) -> None:
+        """Try whether a chosen response changes what the rejected one of the same row teaches."""
+        sides = [self.fields.get(name) for name in ("chosen_ids", "rejected_ids")]
+        if any(side is None or side.ndim != 2 or len(side) < ROWS_TRIED for side in sides):
+            return
+        tried = []
+        for row in self.rows_tried(len(self.fields["chosen_ids"])):
+            chosen, rejected = (self.changed_ids(name, row) for name in ("chosen_ids", "rejected_ids"))
+            if chosen is None or rejected is None:
+                return
+            known = [*zip(chosen.gradients, chosen.outputs, rejected.outputs, strict=True)]
+            others = any(found.keys() - own - other for found, own, other in known)
+            if others and any(other for _, _, other in known):
+                tried.append(any(found.keys() & other - own for found, own, other in known))
+        if len(tried) > 1 and not any(tried):
+            text = "a chosen response is compared with others than the rejected one of its row; are sides interleaved?"
+            self.found("TB503 other-rows", text)

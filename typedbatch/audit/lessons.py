@@ -1,10 +1,16 @@
-"""Lessons: the gradients that the outputs of networks get in an update whose steps change nothing."""
+"""Lessons: the gradients that outputs of networks get in an update, in a child process, whose steps change nothing."""
 
 from __future__ import annotations
 
+import json
 import math
 import os
+import select
+import signal
+import sys
 import tempfile
+import time
+import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +22,85 @@ from torch import Tensor
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from typedbatch.audit.child import in_child
+_PATIENCE = 120.0
+"""Seconds after which a child is stopped."""
+
+
+def can_fork() -> bool:
+    """Return True if this process can be copied: on Linux, as long as no GPU is in use."""
+    return sys.platform.startswith("linux") and not _uses_gpu()
+
+
+def _uses_gpu() -> bool:
+    initialized: Callable[[], bool] = torch.cuda.is_initialized
+    return initialized()
+
+
+def tensors_of_child(function: Callable[[], Any]) -> Any:
+    """Call a function in a copy of this process, and return its tensors, lists and dicts, or None if it fails."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "result.pt")
+
+        def save() -> bool:
+            torch.save(function(), path)
+            return True
+
+        return torch.load(path, weights_only=True) if in_child(save) else None
+
+
+def in_child(function: Callable[[], Any]) -> Any:
+    """Call a function in a copy of this process, and return its result.
+
+    The copy has one thread, and its output is dropped. Files that it writes to, and processes that it talks to, are
+    those of this process.
+
+    Args:
+        function: Function that returns numbers, texts, bools, and lists and dicts of these.
+
+    Returns:
+        The result, or None if the function raised an error or took too long.
+    """
+    reader, writer = os.pipe()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python warns of other threads, which the copy lacks.
+        pid = os.fork()
+    if pid == 0:
+        _run(function, reader, writer)
+    os.close(writer)
+    try:
+        text = _read(reader)
+    finally:
+        os.close(reader)
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    return json.loads(text) if text else None
+
+
+def _run(function: Callable[[], Any], reader: int, writer: int) -> None:
+    """Write the result of a function to a pipe, in the child, and end the child."""
+    try:
+        os.close(reader)
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, 1)
+        os.dup2(nothing, 2)
+        torch.set_num_threads(1)  # The threads of a pool are not copied.
+        os.write(writer, json.dumps(function()).encode())
+    finally:
+        os._exit(0)
+
+
+def _read(reader: int) -> bytes:
+    """Return all that is written to a pipe until its end; nothing if that takes too long."""
+    out, end = b"", time.monotonic() + _PATIENCE
+    while True:
+        ready, _, _ = select.select([reader], [], [], max(0.0, end - time.monotonic()))
+        if not ready:
+            return b""
+        part = os.read(reader, 65536)
+        if not part:
+            return out
+        out += part
+
 
 _MOST_OUTPUTS = 64
 _MOST_NUMBERS = 4_000_000
@@ -81,15 +165,8 @@ class Lessons:
 
     def begin(self) -> bool:
         """Record the update itself, and return whether it has a network whose outputs have gradients."""
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "lessons.pt")
-
-            def save() -> bool:
-                torch.save([tuple(lesson) for lesson in self._learn({})], path)
-                return True
-
-            if in_child(save):
-                self._base = [Lesson(*pair) for pair in torch.load(path, weights_only=True)]
+        pairs = tensors_of_child(lambda: [tuple(lesson) for lesson in self._learn({})])
+        self._base = [Lesson(*pair) for pair in pairs or ()]
         return bool(self._base) and self.effect({}) == Effect([set()] * len(self._base), [{}] * len(self._base))
 
     def used(self, number: int) -> set[int]:
@@ -214,11 +291,7 @@ def _tensors_in(out: Any) -> Iterator[Tensor]:
 
 
 def _compared(base: list[Lesson], other: list[Lesson]) -> Iterator[tuple[list[int], dict[int, Change]]]:
-    """Yield the positions at which each output and its gradient differ.
-
-    Raises:
-        ValueError: Other networks were called, or with other shapes.
-    """
+    """Yield the positions at which each output and its gradient differ; fail if other networks were called."""
     for one, two in zip(base, other, strict=True):
         if one.output.shape != two.output.shape:
             raise ValueError("an output has another shape")

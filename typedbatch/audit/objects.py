@@ -108,8 +108,8 @@ class Objects:
     def twins(self) -> list[tuple[str, str]]:
         """Names of two modules whose parameters have the same names and shapes, in both orders."""
         named = self.named_modules
-        shapes = {
-            name: tuple((path, shape_of(parameter)) for path, parameter in self.parameters_in(module))
+        shapes = {  # A lazy parameter gets its shape at the first call of its module.
+            name: tuple((path, () if is_lazy(one) else tuple(one.shape)) for path, one in self.parameters_in(module))
             for name, module in named.items()
         }
         return [(one, other) for one in named for other in named if one != other and shapes[one] == shapes[other] != ()]
@@ -206,11 +206,6 @@ def is_used_up(iterator: Any) -> bool | None:
 
 
 _OF_PARAMETERS = (nn.Module.parameters.__code__, nn.Module.named_parameters.__code__)
-
-
-def shape_of(parameter: Any) -> tuple[int, ...]:
-    """Return the shape of a parameter; an empty one for one that gets it at the first call of its module."""
-    return () if is_lazy(parameter) else tuple(parameter.shape)
 
 
 def is_own(module: nn.Module) -> bool:

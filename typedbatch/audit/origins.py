@@ -16,9 +16,8 @@ from torch._C import DisableTorchFunction
 from torch.distributions import Distribution
 
 from typedbatch._tree.kinds import ARRAY, BATCH, KINDS, TENSOR
-from typedbatch.audit.places import function_here, here
-from typedbatch.audit.roles import MUST_READ
-from typedbatch.audit.tags import Columns, Field, Rows, Tag, Tags
+from typedbatch.audit.report import function_here, here
+from typedbatch.audit.tags import MUST_READ, UNKNOWN, Columns, Field, Rows, Tag, Tags
 from typedbatch.batch import Batch
 from typedbatch.buffers import PrioritizedReplayBuffer, ReplayBuffer, returns
 from typedbatch.rows import grouping
@@ -68,7 +67,7 @@ class Origins:
 
     def close(self) -> None:
         """Forget the functions that are told of events, which hold what holds this object."""
-        self._tell = _do_nothing
+        self._tell = lambda *_: None
 
     def table(self) -> dict[str, set[str]]:
         """Return the names of the fields read, by class of batch and function."""
@@ -114,7 +113,7 @@ class Origins:
         if numbers:
             origin = max(set(numbers), key=numbers.count)
         else:
-            computed = [field.origin for leaf in leaves.values() for field in (self._tags.of(leaf) or _NONE).fields]
+            computed = [field.origin for leaf in leaves.values() for field in (self._tags.of(leaf) or UNKNOWN).fields]
             origin = computed[0] if computed and len(set(computed)) == 1 and tagged else self.count
             self.count = max(self.count, origin + 1)
         self._remember(batch, origin, "")
@@ -136,21 +135,18 @@ class Origins:
         """Register a batch whose fields are of different rows, as pairs are, under an origin of its own."""
         origin = self.count
         self.count += 1
-        self.pairs.append((type(batch).__name__, here(), rows, self._groups_of(rows)))
+        prompts = {path: self.column(known, frozenset({"uid"})) for path, known in rows.items()}
+        known = {path: uid for path, uid in prompts.items() if uid is not None}
+        self.pairs.append((type(batch).__name__, here(), rows, known))
         self._remember(batch, origin, "")
         numbered = Rows(origin, np.arange(len(next(iter(rows.values())).ids)))
         for path, leaf in leaves.items():
-            tag = self._tags.of(leaf) or _NONE
+            tag = self._tags.of(leaf) or UNKNOWN
             field = Field(origin, path)
             own = numbered if leaf.shape and leaf.shape[0] == len(numbered.ids) else None
             self._tags.put(leaf, replace(tag, fields=frozenset({field}), rows=own, column=field))
             self._columns.setdefault((origin, path), []).append(weakref.ref(leaf))
         return origin
-
-    def _groups_of(self, rows: dict[str, Rows]) -> dict[str, Any]:
-        """Return the identifiers of the prompts of rows, by path of the field."""
-        groups = {path: self.column(known, frozenset({"uid"})) for path, known in rows.items()}
-        return {path: uid for path, uid in groups.items() if uid is not None}
 
     def _remember(self, batch: Any, origin: int, prefix: str) -> None:
         key, known = id(batch), self._known
@@ -312,12 +308,7 @@ def _distributions(base: type[Distribution]) -> Iterator[type[Distribution]]:
         yield from _distributions(kind)
 
 
-def _do_nothing(*_: Any) -> None:
-    """Do nothing."""
-
-
 _DISTRIBUTIONS = tuple(_distributions(Distribution))
-_NONE = Tag()
 _ABSENT = object()
 
 

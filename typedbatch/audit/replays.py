@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import os
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -13,13 +11,11 @@ from torch import Tensor
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from typedbatch._tree.kinds import BATCH, TENSOR, kind_of
-from typedbatch.audit.child import can_fork, in_child
-from typedbatch.audit.credit import Credit
-from typedbatch.audit.lessons import Lessons
+from typedbatch.audit.credit import Credit, TokenCredit
+from typedbatch.audit.lessons import Lessons, can_fork, in_child, tensors_of_child
 from typedbatch.audit.objects import parameters_of
 from typedbatch.audit.report import Finding
-from typedbatch.audit.roles import ADVANTAGES
-from typedbatch.audit.token_credit import TokenCredit
+from typedbatch.audit.tags import ADVANTAGES
 from typedbatch.batch import Batch
 
 _TOLERANCE = 1e-3
@@ -59,13 +55,13 @@ class Replays:
     def run(self, vary: Mapping[str, Sequence[Any]]) -> None:
         """Run all replays that the batches allow, and report those whose gradients are not as they should be."""
         if not can_fork():
-            self._note("replays need Linux, and an update that does not use a GPU")
+            self._add("replays need Linux, and an update that does not use a GPU", is_certain=False)
             return
         self._base = self._first()
         again = self._replay({}) if self._base is not None else None
         if again is None or not again.gradients:
             why = "no optimizer made a step" if self._base is None else "two replays of one batch differ"
-            self._note(f"{why}, so that the update was not replayed on other batches")
+            self._add(f"{why}, so that the update was not replayed on other batches", is_certain=False)
             return
         for position, batch in enumerate(self._args):
             if kind_of(batch) is BATCH:
@@ -73,7 +69,9 @@ class Replays:
                     self._vary_tokens(position, batch)
                     self._vary_ends(position, batch)
                 except TypeError as error:  # A field cannot be copied.
-                    self._note(f"the batch cannot be copied, so that it was not changed for replays: {error}")
+                    self._add(
+                        f"the batch cannot be copied, so that it was not changed for replays: {error}", is_certain=False
+                    )
         self._examine_credit()
         for name, values in vary.items():
             self._vary_argument(name, values)
@@ -156,17 +154,8 @@ class Replays:
 
     def _first(self, keywords: Mapping[str, Any] | None = None) -> Learned | None:
         """Return what the update learns from its own arguments, or None if it makes no step."""
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "learned.pt")
-
-            def save() -> bool:
-                learned = self._learn({}, keywords or {})
-                torch.save({"gradients": learned.gradients, "parameters": learned.parameters}, path)
-                return bool(learned.gradients)
-
-            if not in_child(save):
-                return None
-            return Learned(**torch.load(path, weights_only=True))
+        pair = tensors_of_child(lambda: tuple(self._learn({}, keywords or {})))
+        return Learned(*pair) if pair is not None and pair[0] else None
 
     def _replay(self, changed: Mapping[int, Any], keywords: Mapping[str, Any] | None = None) -> Same | None:
         """Compare what the update learns from changed arguments; None if it refuses them."""
@@ -201,9 +190,6 @@ class Replays:
 
     def _add(self, text: str, *, is_certain: bool = True) -> None:
         self.findings.append(Finding("TB511 replay-differs", "", text, is_certain))
-
-    def _note(self, text: str) -> None:
-        self._add(text, is_certain=False)
 
 
 _TOKEN_TEXTS = {

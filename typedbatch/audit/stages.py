@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import random
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,12 +17,25 @@ from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch._tree.kinds import BATCH, TENSOR, describe, kind_of
 from typedbatch.audit.lessons import other_values
 from typedbatch.audit.objects import Objects
-from typedbatch.audit.random_state import RandomState
 from typedbatch.audit.replays import other_padding
 from typedbatch.audit.report import Finding, Report
 from typedbatch.audit.trace import Check, Operation, Trace
 from typedbatch.batch import Batch
 from typedbatch.errors import MissingFieldError, SettingError
+
+
+class RandomState:
+    """The state of the global random generators of torch, numpy and Python when this is created."""
+
+    def __init__(self) -> None:
+        self._torch, self._numpy, self._python = torch.get_rng_state(), np.random.get_state(), random.getstate()
+
+    def restore(self) -> None:
+        """Set the generators back."""
+        torch.set_rng_state(self._torch)
+        np.random.set_state(self._numpy)
+        random.setstate(self._python)
+
 
 _CLOSE = 1e-4
 _PER_CALL = 512
@@ -344,11 +358,7 @@ def _array(value: Any) -> Any:
 
 
 def _field(batch: Any, name: str) -> Any:
-    """Return a field.
-
-    Raises:
-        MissingFieldError: The batch does not have it.
-    """
+    """Return a field, or raise a MissingFieldError."""
     if kind_of(batch) is not BATCH or batch.get(name) is None:
         names = Batch.keys(batch) if kind_of(batch) is BATCH else ()
         raise MissingFieldError(type(batch).__name__, name, names)

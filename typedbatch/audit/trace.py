@@ -25,13 +25,9 @@ from torch.overrides import TorchFunctionMode
 from typing_extensions import override
 
 from typedbatch.audit.objects import Objects
-from typedbatch.audit.operations import IGNORED
 from typedbatch.audit.origins import Origins
-from typedbatch.audit.passing import part_of, tag_after
-from typedbatch.audit.places import here
-from typedbatch.audit.report import AuditCode, Finding, Report
-from typedbatch.audit.roles import TOKENS
-from typedbatch.audit.tags import UNKNOWN, Tag, Tags
+from typedbatch.audit.report import AuditCode, Finding, Report, here
+from typedbatch.audit.tags import IGNORED, TOKENS, UNKNOWN, Tag, Tags, part_of, tag_after
 
 _OF_ATTRIBUTES = frozenset({"T", "mT", "H", "data", "real"})
 

@@ -35,6 +35,8 @@ from typedbatch.files.atomic import atomic_write
 from typedbatch.files.jsonable import plain
 from typedbatch.ragged import Ragged
 from typedbatch.schema import schema_of
+from typedbatch.schema.dims import Sort
+from typedbatch.schema.fields import Field, Schema
 
 T = TypeVar("T")
 _META: Final = b"typedbatch.meta"
@@ -88,7 +90,8 @@ def from_arrow(table: pa.Table, into: Any = None, *, ragged: Sequence[str] = ())
     are copied. Nulls become NaN in floats, NaT in times, and ``None`` in an object array otherwise.
 
     A table does not say what was a tensor or a ``Ragged``. A record or protocol in ``into`` does: its tensors are
-    copied, as the memory of a table is read-only.
+    copied, as the memory of a table is read-only. Where it declares numbers, lists of equal lengths become an array,
+    and integers become floats, with NaN for nulls, where it declares floats.
 
     Args:
         table: The table.
@@ -106,22 +109,20 @@ def from_arrow(table: pa.Table, into: Any = None, *, ragged: Sequence[str] = ())
     """
     if not isinstance(table, pa.Table):
         raise LeafError(f"from_arrow() takes an Arrow Table, got {describe(table)}")
-    if into is not None:
-        declared = {field.name for field in schema_of(into).fields if RAGGED in (field.kinds or ())}
-        batch = from_arrow(table, ragged=[*{*ragged, *declared.intersection(table.schema.names)}])
-        return convert(deepcopy(batch), into)
     require_depth(table.schema, _parts)
-    names = _names(table.schema)
+    names, schema = _names(table.schema), None if into is None else schema_of(into)
+    if schema is not None:
+        ragged = [*ragged, *(field.name for field in schema if RAGGED in (field.kinds or ()) and field.name in names)]
     if missing := [name for name in ragged if name not in names]:
         raise MissingFieldError("the table", missing[0], names)
     columns = [column.chunk(0) if column.num_chunks == 1 else column.combine_chunks() for column in table.columns]
-    batch = _batch(names, columns, ragged)
+    batch = _batch(names, columns, schema, ragged)
     if meta := (table.schema.metadata or {}).get(_META):
         try:
             set_meta(batch, as_meta(json.loads(meta)))
         except (ValueError, RecursionError) as error:
             raise StructureError(f"the meta of the table is damaged: {error}") from error
-    return batch
+    return batch if into is None else convert(deepcopy(batch), into)
 
 
 def write_parquet(batch: Any, path: str | os.PathLike[str], **options: Any) -> None:
@@ -280,21 +281,23 @@ def _names(schema: Any) -> list[str]:
     return names
 
 
-def _batch(names: list[str], columns: list[Any], ragged: Sequence[str] = ()) -> Batch:
-    """Return the fields of a table or struct as a batch."""
+def _batch(names: list[str], columns: list[Any], schema: Schema | None, ragged: Sequence[str] = ()) -> Batch:
+    """Return the fields of a table or struct as a batch; ``schema`` is what the caller has declared, or None."""
     fields: dict[str, Any] = {}
+    declared = {field.name: field for field in schema or ()}
     for name, column in zip(names, columns, strict=True):
         try:
             if name not in ragged:
-                fields[name] = _leaf(column)
+                fields[name] = _leaf(column, declared.get(name))
                 continue
             if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
                 raise LeafError(f"a Ragged needs a column of lists of any length, got {column.type}")
             if column.null_count:
                 raise StructureError("the list is null in some rows; replace the nulls by fill_null([])")
             rows = column.flatten()
+            inner = _schema_in(declared.get(name), RAGGED)
             is_struct = pa.types.is_struct(rows.type)
-            values = _batch(_names(rows.type), rows.flatten()) if is_struct else Batch({name: _leaf(rows)})
+            values = _batch(_names(rows.type) if is_struct else [name], rows.flatten() if is_struct else [rows], inner)
             fields[name] = Ragged(values, column.value_lengths().to_numpy(zero_copy_only=False))
         except TypedBatchError as error:
             raise error.under(name) from error.__cause__
@@ -304,22 +307,36 @@ def _batch(names: list[str], columns: list[Any], ragged: Sequence[str] = ()) -> 
     return batch
 
 
-def _leaf(column: Any) -> Any:
+def _schema_in(field: Field | None, kind: object) -> Schema | None:
+    """Return the first schema that a field declares for nested batches, or for the values of a ``Ragged``."""
+    schemas = () if field is None else [option.schema for option in field.options if option.kind is kind]
+    return next(iter(filter(None, schemas)), None)
+
+
+def _leaf(column: Any, field: Field | None = None) -> Any:
+    sizes: Any = getattr(column.type, "shape", (None,))  # that of an Array2D of Hugging Face's datasets, for example
+    if field is not None and field.takes_numbers():
+        dims = field.options[0].shape.dims[1:]
+        column = _regular(column, [dim.size for dim in dims if dim.sort is Sort.FIXED])
+        if pa.types.is_integer(column.type) or (pa.types.is_null(column.type) and not field.takes_none()):
+            column = _as_declared(column, field)
+    elif None not in sizes:
+        column = _regular(column, sizes)
     kind, numbers = column.type, column
     if isinstance(kind, pa.FixedShapeTensorType):
-        return _tensor(column.storage, tuple(kind.shape), kind.permutation)
+        return _tensor(column.storage, tuple(kind.shape), kind.permutation, field)
     if isinstance(kind, pa.BaseExtensionType):
-        return _leaf(column.storage)
+        return _leaf(column.storage, field)
     while pa.types.is_fixed_size_list(numbers.type) and not numbers.null_count:
         numbers = numbers.flatten()
     if pa.types.is_fixed_size_list(kind) and pa.types.is_primitive(numbers.type):
-        return _tensor(column, (kind.list_size,), None)
+        return _tensor(column, (kind.list_size,), None, field)
     if pa.types.is_struct(kind):
         if column.null_count:
             raise StructureError("the struct is null in some rows; replace the nulls by fill_null()")
-        return _batch(_names(kind), column.flatten())
+        return _batch(_names(kind), column.flatten(), _schema_in(field, BATCH))
     if pa.types.is_dictionary(kind):
-        return _leaf(column.dictionary_decode())
+        return _leaf(column.dictionary_decode(), field)
     if pa.types.is_null(kind):
         return None
     # numpy represents these nulls by NaN and NaT
@@ -329,9 +346,29 @@ def _leaf(column: Any) -> Any:
     return object_array(column.to_pylist())
 
 
-def _tensor(storage: Any, shape: tuple[int, ...], permutation: Any) -> Any:
+def _regular(column: Any, sizes: Sequence[int]) -> Any:
+    """Return a column of lists of equal lengths, or without rows and of these sizes, as lists of a fixed size."""
+    lists = column.storage if isinstance(column.type, pa.BaseExtensionType) else column
+    if not (pa.types.is_list(lists.type) or pa.types.is_large_list(lists.type)) or lists.null_count:
+        return column
+    lengths = [*{*lists.value_lengths().unique().to_pylist()}] or [*sizes[:1]]
+    if len(lengths) != 1 or not lengths[0]:
+        return column
+    return pa.FixedSizeListArray.from_arrays(_regular(lists.flatten(), sizes[1:]), lengths[0])
+
+
+def _as_declared(column: Any, field: Field) -> Any:
+    """Return a column of integers or of nothing but nulls as floats if the field takes floats, and not its values."""
+    dtypes = [option.dtypes for option in field.options if option.dtypes is not None]
+    taken = [name for name in ("float64", "float32", "float16") if any(each[np.dtype(name)] for each in dtypes)]
+    if not taken or (not column.null_count and any(each[np.dtype(column.type.to_pandas_dtype())] for each in dtypes)):
+        return column
+    return column.cast(pa.from_numpy_dtype(taken[0]))
+
+
+def _tensor(storage: Any, shape: tuple[int, ...], permutation: Any, field: Field | None) -> Any:
     if storage.null_count:
         raise StructureError("the tensor is null in some rows; replace the nulls by fill_null()")
-    flat = _leaf(storage.flatten())
+    flat = _leaf(storage.flatten(), field)
     array = flat.reshape(len(storage), *shape, *flat.shape[1:])
     return array if permutation is None else array.transpose(0, *(i + 1 for i in permutation))

@@ -149,8 +149,8 @@ def _fields_of_same_tokens(into: type, padded: Collection[str]) -> list[list[str
     """
     groups: dict[str, list[str]] = {}
     for field in schema_of(into).fields:
-        tokens = {option.shape.dims[1] for option in field.options if len(option.shape.dims) > 1}
-        if field.name in padded and len(tokens) == 1 and (dim := tokens.pop()).sort is Sort.NAMED:
+        dim = field.dim(1)
+        if field.name in padded and dim is not None and dim.sort is Sort.NAMED:
             groups.setdefault(dim.text, []).append(field.name)
     if "response_ids" in padded and not any("response_ids" in group for group in groups.values()):
         groups["response_ids"] = [name for name in ("response_ids", *PER_TOKEN) if name in padded]

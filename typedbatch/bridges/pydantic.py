@@ -7,9 +7,12 @@ pydantic's dataclasses.
 
 # No `from __future__ import annotations`, because pydantic before 2.13 evaluates an annotation that is text in the
 # module of the derived model.
+import math
 import sys
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Self
+from functools import partial
+from types import NoneType
+from typing import Annotated, Any, ClassVar, Final, Self
 
 import numpy as np
 from pydantic import (
@@ -25,7 +28,7 @@ from pydantic import Field as ModelField
 from pydantic.errors import PydanticUserError
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, ValidationError, core_schema
 
-from typedbatch._ops.construct import to_leaf
+from typedbatch._ops.construct import objects, to_leaf
 from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch._ops.copying import deep_leaf
 from typedbatch._report import in_a_line
@@ -36,20 +39,25 @@ from typedbatch._tree.kinds import (
     DISTRIBUTION,
     MAPPING,
     NONE,
+    NUMBER,
+    RAGGED,
     SCALAR,
     SEQUENCE,
     TENSOR,
     Tree,
     describe,
+    is_objects,
     kind_of,
 )
+from typedbatch._validation.as_declared import as_declared
 from typedbatch._validation.validate import validate_at
 from typedbatch.batch import Batch
 from typedbatch.errors import DeclarationError, LeafError, SchemaError, TypedBatchError, under
 from typedbatch.json_schema import field_schema, json_schema
+from typedbatch.ragged import Ragged
 from typedbatch.records import default_of
 from typedbatch.schema import schema_of
-from typedbatch.schema.fields import Field
+from typedbatch.schema.fields import Field, Schema
 from typedbatch.schema.paths import parts_of
 from typedbatch.schema.values import class_of
 
@@ -58,40 +66,97 @@ __all__ = ["BatchModel", "model_from", "to_batch"]
 _BOUNDARY = "pydantic"
 
 
-def _as_leaf(value: Any) -> Any:
+_WORDS: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+"""Numbers that JSON lacks, as pydantic writes them with ``ser_json_inf_nan="strings"``."""
+
+
+def _as_leaf(value: Any, field: Field | None = None) -> Any:
     try:
-        return to_leaf(value)
+        return _read(value, field)
     except TypedBatchError as error:
         raise PydanticCustomError("no_batch", "{reason}", {"reason": error.reason}) from error
 
 
-def _plain(value: Any) -> Any:
-    """Return a batch or leaf as lists, dicts, text and numbers."""
+def _read(value: Any, field: Field | None) -> Any:
+    """Return what JSON has of a field as the field declares it if it can be, and any leaf or batch as it is."""
+    kind, options = kind_of(value), () if field is None else field.options
+    has_numbers = field is not None and field.takes_numbers()
+    takes_objects = field is not None and field.takes_objects()
+    if kind is MAPPING:
+        for option in options:
+            if option.kind is BATCH and option.schema is not None:
+                return _read_fields(value, option.schema)
+            if option.each is not None:
+                return Batch({name: _read(part, option.each) for name, part in value.items()})
+    if kind is SEQUENCE:
+        for option in options:
+            if option.kind is RAGGED and option.schema is not None and set(map(kind_of, value)) <= {MAPPING}:
+                none: dict[str, Any] = {one.name: [] for one in option.schema if not one.optional}
+                rows = [_read_fields(row, option.schema) for row in value]
+                return Ragged.from_lists(rows) if rows else Ragged(_read_fields(none, option.schema), [])
+            is_text = option.dtypes is not None and option.dtypes[np.dtype(object)]  # a batch stores text as objects
+            if is_text and (not len(value) or takes_objects):
+                return objects(value)
+    if kind not in (SEQUENCE, NUMBER) and not (has_numbers and isinstance(value, str)):
+        return to_leaf(value)
+    leaf = to_leaf(_WORDS.get(value, value) if isinstance(value, str) else value)
+    if is_objects(leaf):
+        known: dict[Any, float] = {**_WORDS, None: math.nan} if has_numbers else {**_WORDS}
+        parts: list[Any] = [
+            known.get(part, part) if type(part) in (str, NoneType) else part for part in leaf.ravel().tolist()
+        ]
+        if set(map(type, parts)) == {int}:  # which int64 cannot hold
+            leaf = np.array(parts, np.uint64).reshape(leaf.shape) if min(parts) >= 0 and max(parts) < 2**64 else leaf
+        elif set(map(type, parts)) <= {int, float} and (options or not all(map(_WORDS.__contains__, leaf.ravel()))):
+            leaf = np.array(parts, float).reshape(leaf.shape)
+    return leaf if field is None else as_declared(leaf, field)
+
+
+def _read_fields(fields: Mapping[str, Any], schema: Schema) -> Batch:
+    """Return the fields of a batch as its schema declares them."""
+    declared = {field.name: field for field in schema}
+    found = {}
+    for name, value in fields.items():
+        with under(name):
+            found[name] = _read(value, declared.get(name))
+    return Batch(found)
+
+
+def _plain(value: Any, words: bool = False) -> Any:
+    """Return a batch or leaf as lists, dicts, text and numbers; with ``words``, numbers that JSON lacks as text."""
     kind = kind_of(value)
     if kind is BATCH:
         fields = {}
         for name, leaf in value.__dict__.items():
             with under(name):
-                fields[name] = _plain(leaf)
+                fields[name] = _plain(leaf, words)
         return fields
     if kind is MAPPING:
-        return {str(name): _plain(part) for name, part in value.items()}
-    if kind is SEQUENCE:
-        return [_plain(part) for part in value]
+        return {str(name): _plain(part, words) for name, part in value.items()}
+    if kind is SEQUENCE or (kind is RAGGED and value.sizes.shape):
+        return [_plain(part, words) for part in value]
+    if kind is RAGGED:
+        return _plain(value.values, words)
     if kind is DISTRIBUTION:
         raise LeafError(f"{describe(value)} cannot be written as JSON")
     if kind not in (ARRAY, TENSOR, SCALAR):
         return value
     try:
-        array = leaf_to_numpy(value)
+        array = np.asarray(leaf_to_numpy(value))
     except (TypeError, RuntimeError) as error:  # a tensor that numpy cannot represent, such as a sparse one
         raise LeafError(f"{describe(value)} cannot be written as JSON: {error}") from error
     if array.dtype.kind == "c":
         raise LeafError(f"{describe(value)}: JSON has no complex numbers")
     if array.dtype == object:
-        return _plain(array.tolist())
+        return _plain(array.tolist(), words)
     dtype: Any = str if array.dtype.kind in "mM" else float if array.dtype == np.longdouble else array.dtype
-    return array.astype(dtype).tolist()
+    plain = array.astype(dtype)
+    if words and plain.dtype.kind == "f" and not np.isfinite(plain).all():
+        texts = plain.astype(object)
+        texts[np.isnan(plain)] = "NaN"
+        texts[plain == np.inf], texts[plain == -np.inf] = "Infinity", "-Infinity"
+        return texts.tolist()
+    return plain.tolist()
 
 
 _Leaf = Annotated[Any, BeforeValidator(_as_leaf), PlainSerializer(_plain, when_used="json")]
@@ -197,26 +262,34 @@ def schema_for(source: Any) -> CoreSchema:
     A Batch passes as it is, or as a view of a record's class. A mapping becomes a Batch unless pydantic is strict.
     Problems become pydantic errors, each with the field in its ``loc``.
     """
-    to_json = core_schema.plain_serializer_function_ser_schema(_plain, when_used="json")
+    to_json = core_schema.plain_serializer_function_ser_schema(partial(_plain, words=True), when_used="json")
     # The second key is the one that pydantic's own Tag sets: the name in an error's loc if this is a member of a union.
     metadata = {
         "pydantic_js_functions": [lambda _, __: json_schema(source)],
         "pydantic_internal_union_tag_key": class_of(source).__name__,
     }
+
+    def lax(value: Any) -> Any:
+        return _validate(_from_mapping(value, source), source)
+
+    def strict(value: Any) -> Any:
+        return _validate(value, source)
+
+    lax.__name__ = strict.__name__ = class_of(source).__name__  # pydantic shows it in the title of its error
     return core_schema.lax_or_strict_schema(
-        lax_schema=core_schema.no_info_plain_validator_function(lambda value: _validate(_from_mapping(value), source)),
-        strict_schema=core_schema.no_info_plain_validator_function(lambda value: _validate(value, source)),
+        lax_schema=core_schema.no_info_plain_validator_function(lax),
+        strict_schema=core_schema.no_info_plain_validator_function(strict),
         serialization=to_json,
         metadata=metadata,
     )
 
 
-def _from_mapping(value: Any) -> Any:
+def _from_mapping(value: Any, source: Any) -> Any:
     if isinstance(value, Tree) or not isinstance(value, Mapping):
         return value
     try:
         require_depth(value, _parts)
-        return Batch(value)
+        return _read_fields(value, schema_of(source))
     except TypedBatchError as error:
         kind = PydanticCustomError("no_batch", "{reason}", {"reason": error.reason})
         details = InitErrorDetails(type=kind, loc=parts_of(error.path), input=value)
@@ -243,7 +316,8 @@ def _validate(value: Any, source: Any) -> Any:
 
 
 def _model_field(target: type, field: Field) -> Any:
-    hint = Annotated[_Leaf, WithJsonSchema(field_schema(field))]
+    read = BeforeValidator(partial(_as_leaf, field=field))
+    hint = Annotated[Any, read, PlainSerializer(_plain, when_used="json"), WithJsonSchema(field_schema(field))]
     if field.optional:
         default = default_of(target, field.name)
         return hint, ModelField(default_factory=lambda: deep_leaf(default, {}), validate_default=False)

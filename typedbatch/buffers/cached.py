@@ -93,7 +93,7 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
         state = self._state
         caches, rows = incoming.ring_ids(self.cached_buffer_num, buffer_ids)
         if rows == 1 and buffer_ids is not None:
-            batch = incoming.single_row(batch)
+            batch = incoming.single_row(state, batch)
         ids = np.arange(self.cached_buffer_num)[caches] + 1
         if len(set(ids.tolist())) < rows:
             raise StructureError(
@@ -168,17 +168,21 @@ class CachedState(State):
         super().__init__(cls, capacities, options, many=True)
         self.main_hint: Any = main_hint
 
+    @property
+    def inputs(self) -> int:
+        return len(self.rings.capacity) - 1
+
     def declared_elsewhere(self) -> DeclaredTypes:
         """Return the declaration of the main buffer, for a cached buffer without type arguments of its own."""
         return DeclaredTypes(self.main_hint)
 
-    def cut_episodes(self, ids: Slots) -> None:
-        """Truncate the episodes of some caches, as :meth:`State.cut_episodes` does, and move them.
+    def cut_episodes(self, ids: Slots | None = None) -> None:
+        """Truncate the episodes of some caches, by default all, as :meth:`State.cut_episodes` does, and move them.
 
         Args:
-            ids: Numbers of the caches, from 0.
+            ids: Numbers of the caches, from 0; None for all.
         """
-        super().cut_episodes(ids + 1)
+        super().cut_episodes(None if ids is None else ids + 1)
         self.transaction(self.on_reopened, self.on_reopened)
 
     def on_reopened(self) -> None:

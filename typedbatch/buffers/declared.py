@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any, TypeVar, get_args, get_origin
 
+from numpy import ndarray
 from typing_extensions import get_original_bases
 
 from typedbatch._level import current_level
-from typedbatch._tree.kinds import Tree, new_tree
+from typedbatch._tree.kinds import Tree, new_tree, object_array
 from typedbatch._validation.validate import validate_at
 from typedbatch.buffers.incoming import as_row
 from typedbatch.buffers.options import FIELDS, FILLED_IN
 from typedbatch.schema import schema_of
+from typedbatch.schema.fields import Schema
 from typedbatch.schema.read import options_of
 
 
@@ -34,6 +36,9 @@ class DeclaredTypes:
         self.template: dict[str, Any] = {name: None for name in FIELDS if name not in self.left_out}
         """Fields of a sample in their order, each None until it is read."""
         self.says: bool = added is not None or sampled is not None
+        schemas = [schema_of(option) for option in (() if added is None else options_of(added))]
+        self.with_items: Schema | None = next((schema for schema in schemas if _takes_items(schema)), None)
+        """Schema of batches that are added, if it has columns of objects."""
         self._buffer: str = (get_origin(hint) or hint).__name__
         self._sampling: str = f"result of {self._buffer}.sample()"
         options = () if self.sampled is None else options_of(self.sampled)
@@ -67,6 +72,10 @@ class DeclaredTypes:
             )
             self._validate(rows, self.added, f"argument `batch` of {self._buffer}.add()")
 
+    def wrapped(self, row: Any) -> Any:
+        """Return a single row in which values for columns of objects are wrapped, so that each is stored as it is."""
+        return row if self.with_items is None or not isinstance(row, Tree) else _wrapped(row, self.with_items)
+
     def validate_sampled(self, rows: Tree) -> None:
         """Validate rows that are sampled.
 
@@ -79,6 +88,24 @@ class DeclaredTypes:
     def _validate(self, rows: Tree, schema: Any, boundary: str) -> None:
         if current_level() != "off":
             validate_at(rows, schema, boundary)
+
+
+def _takes_items(schema: Schema) -> bool:
+    return any(field.takes_objects() or any(map(_takes_items, field.nested)) for field in schema.fields)
+
+
+def _wrapped(row: Tree, schema: Schema) -> Tree:
+    fields = row.__dict__.copy()
+    for field in schema.fields:
+        value = fields.get(field.name)
+        if field.takes_objects() and value is not None:
+            if type(value) is ndarray and (value.dtype.hasobject or not value.ndim):
+                value = value.tolist()  # a list or a number, before the constructor of the row converted it
+            fields[field.name] = object_array([value]).reshape(())
+        elif field.nested and isinstance(value, Tree):
+            fields[field.name] = _wrapped(value, field.nested[0])
+    wrapped: Tree = new_tree(type(row), fields)
+    return wrapped
 
 
 def library_class(hint: Any) -> Any:

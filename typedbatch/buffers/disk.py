@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import math
 import os
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch._tree.kinds import BATCH, KINDS, TENSOR, Tree, new_tree
-from typedbatch.buffers.folder import DESCRIPTION, LOCK, Folder
+from typedbatch.buffers.folder import DESCRIPTION, LOCK, RANDOM, Folder
 from typedbatch.buffers.storage import FORMAT, VERSION, Memory
 from typedbatch.errors import StorageError
 from typedbatch.files.regular import is_from_system
@@ -178,7 +179,7 @@ class Disk(Memory):
         self.commit(numbers)  # before the new description is visible, as new columns come with new positions
         described = {"format": FORMAT, "version": VERSION, "buffer": buffer, "fields": fields}
         described |= {"extras": self._extra_files, "state": self._state_file}
-        self.folder.replace_description(json.dumps(described, indent=1))
+        self.folder.replace(DESCRIPTION, json.dumps(described, indent=1))
         own = {*self._extra_files.values(), self._state_file}
         self._used = own | {field["file"] for field in fields if field["file"]}
         self.tidy()
@@ -214,8 +215,23 @@ class Disk(Memory):
         left = before % 2  # 1 after a process that was killed while it wrote rows
         state[older, 0] = before + (2 * overwritten - 1 + left if begun else max(2 * overwritten + left, 2 - left))
 
+    def store_random(self, random: Any) -> None:
+        if self.folder.is_locked:
+            self.folder.replace(RANDOM, json.dumps(random), wait=True)
+
     def flush(self) -> None:
         self.folder.flush(self._maps.values())
+
+    def restore_random(self, rng: np.random.Generator) -> None:
+        """Restore the state of random numbers that was stored last, or warn if the file is damaged."""
+        try:
+            with self.folder.opened(RANDOM) as file:
+                rng.bit_generator.state = json.loads(file.read())
+        except FileNotFoundError:
+            pass
+        except (TypeError, ValueError, LookupError, OverflowError) as error:
+            text = f"{RANDOM} in {self.folder.path} is damaged ({error}); random numbers start again from the seed"
+            warnings.warn(text, UserWarning, stacklevel=2)
 
     def close(self) -> None:
         self.folder.close()

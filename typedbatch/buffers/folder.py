@@ -30,7 +30,7 @@ try:
 except ModuleNotFoundError:  # pragma: no cover  # Windows
     fcntl = None
 
-LOCK, DESCRIPTION, UNFINISHED = "buffer.lock", "buffer.json", "buffer.new.json"
+LOCK, DESCRIPTION, UNFINISHED, RANDOM = "buffer.lock", "buffer.json", "buffer.new.json", "random.json"
 _COLUMN = re.compile(r"(state|\d+|state\.\d+)\.npy")
 _OWN_FLAGS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _NOT_WAITING = getattr(os, "O_NONBLOCK", 0)  # a pipe would block until its other end is opened
@@ -107,6 +107,11 @@ class Folder:
             else:
                 return
 
+    @property
+    def is_locked(self) -> bool:
+        """Whether this object holds the lock."""
+        return self._lock is not None
+
     def close(self) -> None:
         """Release the lock."""
         number, self._lock = self._lock, None
@@ -164,13 +169,15 @@ class Folder:
         number = os.open(self.path / name, os.O_RDWR | os.O_CREAT | os.O_EXCL | _OWN_FLAGS, 0o666)
         return open(number, "w+b", buffering=0)
 
-    def replace_description(self, text: str) -> None:
-        """Replace ``buffer.json`` atomically."""
+    def replace(self, name: str, text: str, *, wait: bool = False) -> None:
+        """Replace a file of text atomically, after waiting until the text is on the disk if ``wait`` is set."""
         with self.create(UNFINISHED) as file:
             data = memoryview(text.encode())
             while data:
                 data = data[file.write(data) :]
-        os.replace(self.path / UNFINISHED, self.path / DESCRIPTION)
+            if wait:
+                os.fsync(file.fileno())
+        os.replace(self.path / UNFINISHED, self.path / name)
 
     def description(self) -> tuple[bytes, tuple[int, int, int]]:
         """Return the contents of ``buffer.json``, and its identity, which changes when it is replaced."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,8 @@ from typedbatch.buffers.settings import count_of, number_of
 from typedbatch.buffers.state import State
 from typedbatch.errors import LeafError, MissingFieldError, SizeError
 
+T = TypeVar("T")
+
 
 class Relabelled(NamedTuple):
     """Rows that are read with a goal and other values than those stored."""
@@ -27,6 +30,8 @@ class Relabelled(NamedTuple):
     goal: Array
     fields: dict[str, Array]
     """Other values of the rows by the names of their fields: ``rew``, and ``terminated`` and ``done`` if computed."""
+    compute: Callable[[str, Slots, Array], Array]
+    """Function that takes the name of one of those fields, slots, and a goal for each, and returns its values there."""
 
 
 class GoalState(State):
@@ -37,7 +42,7 @@ class GoalState(State):
         capacities: Number of slots of each ring.
         options: Options of the buffer.
         horizon: Maximum number of steps of an episode.
-        future_k: Average number of relabeled episodes for each one that keeps its goal.
+        future_k: A sampled row gets another goal with probability ``1 - 1 / future_k``.
         many: Whether a batch that is added without ``buffer_ids`` has a row for each ring.
 
     Raises:
@@ -59,15 +64,17 @@ class GoalState(State):
             raise SizeError(f"future_k is 1 or more, got {future_k!r}")
         self._use_goals(float(future_k), 1 - 1 / future_k)
         self.relabelled: Relabelled | None = None
+        self._called_for: tuple[Slots, Slots] | None = None
+        """Slots and rows of :meth:`call_for_rows`, while the function is called."""
         super().__init__(cls, capacities, options, many=many)
 
     def _use_goals(self, future_k: float, future_p: float) -> None:
         self.future_k: float = future_k
         self.future_p: float = future_p
-        """Probability that an episode gets another goal: ``1 - 1 / future_k``."""
+        """Probability that a sampled row gets another goal: ``1 - 1 / future_k``."""
 
     def set_future_p(self, future_p: Any) -> None:
-        """Set the probability that an episode gets another goal, and ``future_k`` accordingly.
+        """Set the probability that a sampled row gets another goal, and ``future_k`` accordingly.
 
         Raises:
             SettingError: ``future_p`` is not in [0, 1].
@@ -98,32 +105,50 @@ class GoalState(State):
                 if KINDS[type(obs.__dict__[goal])] is BATCH:
                     raise LeafError(f"a goal is an array, got {describe(obs.__dict__[goal])}", f"{name}.{goal}")
 
-    def read(self, name: str, column: Any, slots: Any) -> Any:
-        rows = super().read(name, column, slots)
-        if self.relabelled is None or name not in ("obs", "obs_next", *self.relabelled.fields):
-            return rows
-        relabelled = self.relabelled.slots
-        position = np.minimum(relabelled.searchsorted(slots), len(relabelled) - 1)
-        changed = relabelled[position] == slots
-        if name in self.relabelled.fields:
-            return _merged(rows, self.relabelled.fields[name], position, changed)
-        goal = rows.__dict__["desired_goal"]
-        rows.__dict__["desired_goal"] = _merged(goal, self.relabelled.goal, position, changed)
-        return rows
+    def read(self, name: str, column: Any, slots: Any, rows: Any) -> Any:
+        values, relabelled = super().read(name, column, slots, rows), self.relabelled
+        if relabelled is None or name not in ("obs", "obs_next", *relabelled.fields):
+            return values
+        if self._called_for is not None and np.array_equal(rows, self._called_for[0]):
+            rows = self._called_for[1]
+        position = np.minimum(relabelled.slots.searchsorted(rows), len(relabelled.slots) - 1)
+        changed = np.asarray(relabelled.slots[position] == rows)
+        position = np.asarray(position)[changed]
+        if not len(position):
+            return values
+        if name in relabelled.fields and slots is rows:
+            return _merged(values, relabelled.fields[name][position], changed)
+        where = np.asarray(slots)[changed]
+        goal = relabelled.goal[position.repeat(where.size // len(where))]
+        if name in relabelled.fields:
+            return _merged(values, relabelled.compute(name, where.ravel(), goal), changed)
+        values.__dict__["desired_goal"] = _merged(values.__dict__["desired_goal"], goal, changed)
+        return values
 
     def shown(self, name: str) -> Any:
         column = self.column(name)
         if self.relabelled is None or name not in ("obs", "obs_next", *self.relabelled.fields):
             return column
-        return self.read(name, column, np.arange(self.rings.size))
+        slots = rows = np.arange(self.rings.size)
+        if self._called_for is not None:
+            rows = slots.copy()
+            rows[self._called_for[0]] = self._called_for[1]
+        return self.read(name, column, slots, rows)
 
-    def ends(self) -> NDArray[np.bool_]:
-        flags = super().ends()
-        if self.relabelled is None or "done" not in self.relabelled.fields:
-            return flags
-        flags = flags.copy()
-        flags[self.relabelled.slots] = self.relabelled.fields["done"]
-        return flags
+    def ahead(self, slots: Slots, steps: int) -> tuple[list[Slots], list[NDArray[np.bool_]]]:
+        ahead, continues = super().ahead(slots, steps)
+        if self.relabelled is not None and "done" in self.relabelled.fields:
+            for step, go_on in enumerate(continues):
+                go_on &= ~self.read("done", self.done, ahead[step], slots)
+                ahead[step + 1] = np.where(go_on, ahead[step + 1], ahead[step])
+        return ahead, continues
+
+    def call_for_rows(self, call: Callable[[], T], slots: Slots, rows: Slots) -> T:
+        self._called_for = slots, rows
+        try:
+            return call()
+        finally:
+            self._called_for = None
 
     def on_rows_written(self, slots: Slots) -> None:
         self.relabelled = None
@@ -142,9 +167,12 @@ class GoalState(State):
         return {**super().arguments(), "horizon": self.horizon, "future_k": self.future_k}
 
 
-def _merged(rows: Any, replacements: Array, position: Any, changed: Any) -> Any:
-    """Replace the rows where ``changed`` is true by ``replacements`` at ``position``, in place."""
-    if not np.ndim(changed):  # a single row
-        return replacements[int(position)] if changed else rows
-    rows[changed] = replacements[position[changed]]
-    return rows
+def _merged(values: Any, replacements: Any, changed: NDArray[np.bool_]) -> Any:
+    """Replace the rows where ``changed`` is true, in place; return the replacement of a number of a single row."""
+    if not values.ndim:
+        return replacements[0]
+    if not changed.ndim:
+        changed, values = changed[None], values[None]
+        return _merged(values, replacements, changed)[0]
+    values[changed] = replacements.reshape(values[changed].shape)
+    return values

@@ -32,7 +32,7 @@ _FORKED = (
 class Guard:
     """The lock of a buffer and of its rings, and the rollbacks of changes in progress."""
 
-    __slots__ = ("__weakref__", "abandoned", "durable", "lock", "reader", "rolling_back", "unfinished")
+    __slots__ = ("__weakref__", "abandoned", "durable", "lock", "mark", "reader", "rolling_back", "unfinished")
 
     def __init__(self) -> None:
         self.lock: RLock = RLock()
@@ -46,6 +46,8 @@ class Guard:
         """Reader of the folder, if this buffer is open for reading."""
         self.durable: bool = False
         """Whether the rows of the buffer are on disk."""
+        self.mark: object = None
+        """Mark of the collector that has added the last rows; see ``typedbatch.training.continuity``."""
         _guards.add(self)
 
     def rollback_unfinished(self) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch._ops.casting import fitted
+from typedbatch._ops.construct import refuse_on_instances
 from typedbatch._ops.conversion import leaf_to_numpy, to_numpy
 from typedbatch._ops.copying import deep_leaf
 from typedbatch._tree.kinds import describe
@@ -33,19 +34,19 @@ TerminatedFn = Callable[[Array, Array], NDArray[np.bool_]]
 
 
 class HERReplayBuffer(ReplayBuffer[R, S]):
-    """A replay buffer that samples episodes as if their goal had been one that they reached later.
+    """A replay buffer that samples rows as if their goal had been one that their episode reached later.
 
-    ``obs`` is a batch with ``achieved_goal`` and ``desired_goal``. Whenever rows are sampled, most of the sampled
-    episodes get another goal. It is the goal achieved at a later step (strategy "future"), which is drawn for the last
-    sampled step of the episode. From the first sampled row to the end of the episode, rows are then read with that
-    goal and its reward, in n-step returns too, until rows are sampled or added again. Stored rows do not change.
+    ``obs`` is a batch with ``achieved_goal`` and ``desired_goal``. Whenever rows are sampled, most of them get another
+    goal. It is the goal achieved in a step of the episode from the row on (strategy "future"), drawn uniformly and for
+    each row by itself. The row is then read with that goal and its reward, until rows are sampled or added again, and
+    the n-step return of the row looks ahead with its goal. Stored rows do not change.
 
     Args:
         size: Number of transitions to store.
         compute_reward_fn: Function that takes achieved and desired goals, ``(N, *goal)`` each, and returns rewards,
             ``(N,)``.
         horizon: Maximum number of steps of an episode; a new goal is achieved fewer than ``horizon`` steps later.
-        future_k: Average number of relabeled episodes for each one that keeps its goal.
+        future_k: A sampled row gets another goal with probability ``1 - 1 / future_k``.
         compute_terminated_fn: Function that takes achieved and desired goals, ``(N, *goal)`` each, and returns
             ``terminated`` of rows with another goal, bool ``(N,)``, for environments in which reaching the goal ends an
             episode. n-step returns stop there. With None, rows keep the ``terminated`` of the goal they were stored
@@ -56,7 +57,7 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
         SizeError: ``horizon`` or ``future_k`` is below 1.
         LeafError: ``compute_reward_fn`` or ``compute_terminated_fn`` is not a function.
 
-    Like Tianshou's ``HERReplayBuffer``, except that Tianshou's overwrites the stored rows.
+    Tianshou's ``HERReplayBuffer`` overwrites the stored rows, and has one goal for all sampled rows of an episode.
     """
 
     def __init__(
@@ -88,12 +89,12 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
 
     @property
     def future_k(self) -> float:
-        """Average number of relabeled episodes for each one that keeps its goal."""
+        """The number whose inverse is the probability that a sampled row keeps its goal."""
         return self._state.future_k
 
     @property
     def future_p(self) -> float:
-        """Probability that an episode gets another goal, ``1 - 1 / future_k``. Setting it changes ``future_k``.
+        """Probability that a sampled row gets another goal, ``1 - 1 / future_k``. Setting it changes ``future_k``.
 
         Raises:
             SettingError: The value is not in [0, 1].
@@ -107,41 +108,39 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
 
     @locked
     def sample_indices(self, batch_size: int | None) -> Slots:
-        """Return slots as :meth:`ReplayBuffer.sample_indices` does, and draw new goals for their episodes."""
+        """Return slots as :meth:`ReplayBuffer.sample_indices` does, and draw new goals for their rows."""
         self._state.relabelled = None
         slots = super().sample_indices(batch_size)
         self.rewrite_transitions(slots)
         return slots
 
     @locked_at
-    def rewrite_transitions(self, indices: Slots) -> None:
-        """Relabel most of the episodes of some slots with another goal; episodes relabeled before get theirs back.
+    def rewrite_transitions(self, indices: Slots, *, per_episode: bool = False) -> None:
+        """Relabel most of the rows in some slots with another goal each; rows relabeled before get theirs back.
+
+        Args:
+            indices: Slots of the rows.
+            per_episode: Whether rows of the same episode get the same goal, which is then one from the last of them on.
 
         Raises:
             RowIndexError: A slot does not exist, or holds no row.
             RowAssignmentError: Achieved goals do not fit desired goals, or ``compute_reward_fn`` does not return one
                 reward for each row, or ``compute_terminated_fn`` one bool.
         """
-        self._state.relabelled = None
-        slots = self._in_order(np.atleast_1d(as_slots(self._state.rings, indices)))
+        state = self._state
+        state.relabelled = None
+        slots = np.unique(as_slots(state.rings, indices))
         if not len(slots):
             return
         end, remaining = self._ends(slots)
-        ends, first, episode = np.unique(end, return_index=True, return_inverse=True)
-        latest = np.zeros_like(first)
-        latest[episode] = np.arange(len(slots))  # slots are in time order, so the last assignment is the latest row
-        chosen = self._state.rng.random(len(ends)) < self.future_p
-        if chosen.any():
-            start = self._state.frames(slots[first[chosen]], self._state.stack_num)
-            begin = start if start.ndim == 1 else start[:, 0]
-            steps = self._state.rng.integers(0, np.minimum(remaining[latest], self.horizon - 1)[chosen], endpoint=True)
-            self._relabel(begin, ends[chosen], self._ahead(slots[latest[chosen]], steps))
-
-    def _in_order(self, slots: Slots) -> Slots:
-        """Sort slots by ring, then by time."""
-        ring = np.broadcast_to(self._state.rings.ring_of(slots), slots.shape)
-        age = (slots - self._state.rings.oldest[ring]) % self._state.rings.capacity[ring]
-        return slots[np.lexsort((age, ring))]
+        _, group = np.unique(end if per_episode else slots, return_inverse=True)
+        least = np.full(group.max() + 1, len(state.done))
+        np.minimum.at(least, group, remaining)
+        steps = (
+            state.rng.integers(0, np.minimum(least, self.horizon - 1), endpoint=True)[group] + remaining - least[group]
+        )
+        if (chosen := (state.rng.random(len(least)) < state.future_p)[group]).any():
+            self._relabel(slots[chosen], self._ahead(slots, steps)[chosen])
 
     def _ends(self, slots: Slots) -> tuple[Slots, Slots]:
         """Return the last slot of the episode of each slot, and the number of steps to it."""
@@ -159,34 +158,32 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
         ahead: Slots = (slots - start + steps) % self._state.rings.capacity[ring] + start
         return ahead
 
-    def _relabel(self, begin: Slots, end: Slots, future: Slots) -> None:
+    def _relabel(self, slots: Slots, future: Slots) -> None:
         """Set the rows that are read with another goal.
 
         Args:
-            begin: First slot to relabel of each episode.
-            end: Last slot of each episode.
-            future: Slot of each episode whose achieved goal becomes the desired goal.
+            slots: Slots of the rows, sorted and unique.
+            future: For each row, the slot whose achieved goal becomes its desired goal.
         """
-        columns = self._state.columns.__dict__
-        lengths = (end - begin) % self._state.rings.capacity[self._state.rings.ring_of(begin)] + 1
-        episode = np.repeat(np.arange(len(begin)), lengths)
-        steps = np.arange(len(episode)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        slots = self._ahead(begin[episode], steps)
-        order = slots.argsort()
-        slots, goal = slots[order], self._achieved_next(future)[episode[order]]
-        desired = columns["obs"].__dict__["desired_goal"]
+        desired, goal = self._state.columns.__dict__["obs"].__dict__["desired_goal"], self._achieved_next(future)
         if goal.shape[1:] != desired.shape[1:]:
             raise RowAssignmentError(
                 f"achieved goals must have the shape of desired goals {describe(desired)}, got {describe(goal)}", "obs"
             )
         goal = fitted(desired, goal)
-        fields = {"rew": self._computed("compute_reward_fn", "rew", slots, goal, "biuf")}
-        if self.compute_terminated_fn is not None:
-            terminated = self._computed("compute_terminated_fn", "terminated", slots, goal, "b")
-            # A stored end remains the end of the rows, even if the new goal is not reached there.
-            done = leaf_to_numpy(terminated) | take_slots(columns["done"], slots)
-            fields |= {"terminated": terminated, "done": done}
-        self._state.relabelled = Relabelled(slots, goal, fields)
+        names = ("rew",) if self.compute_terminated_fn is None else ("rew", "terminated", "done")
+        fields = {name: self._with_goal(name, slots, goal) for name in names}
+        self._state.relabelled = Relabelled(slots, goal, fields, self._with_goal)
+
+    def _with_goal(self, name: str, slots: Slots, goal: Array) -> Any:
+        """Return the rewards or flags of rows with another goal."""
+        if name == "rew":
+            return self._computed("compute_reward_fn", "rew", slots, goal, "biuf")
+        terminated = self._computed("compute_terminated_fn", "terminated", slots, goal, "b")
+        if name == "terminated":
+            return terminated
+        # A stored end remains the end of the rows, even if the new goal is not reached there.
+        return leaf_to_numpy(terminated) | take_slots(self._state.columns.__dict__["done"], slots)
 
     def _computed(self, function: str, name: str, slots: Slots, goal: Array, kinds: str) -> Any:
         """Return a field of rows with another goal, in the dtype of its column.
@@ -251,6 +248,9 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
         )
 
 
+refuse_on_instances(HERReplayBuffer, "load_hdf5", "open")
+
+
 class HERVectorReplayBuffer(HERReplayBuffer[R, S]):
     """A :class:`HERReplayBuffer` with a ring for each of ``buffer_num`` environments.
 
@@ -259,7 +259,7 @@ class HERVectorReplayBuffer(HERReplayBuffer[R, S]):
         buffer_num: Number of environments.
         compute_reward_fn: Reward function, as for :class:`HERReplayBuffer`.
         horizon: Maximum number of steps of an episode, as for :class:`HERReplayBuffer`.
-        future_k: Ratio of relabeled episodes, as for :class:`HERReplayBuffer`.
+        future_k: Ratio of relabeled rows, as for :class:`HERReplayBuffer`.
         compute_terminated_fn: Function for ``terminated``, as for :class:`HERReplayBuffer`.
         **options: Options of :class:`ReplayBuffer`.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,8 +14,9 @@ from typedbatch._ops.conversion import leaf_to_numpy, map_leaves
 from typedbatch._tree.kinds import (
     ARRAY,
     BATCH,
+    DISTRIBUTION,
     KINDS,
-    OBJECT,
+    RAGGED,
     SCALAR,
     TENSOR,
     Tree,
@@ -127,14 +129,24 @@ def normalize_rows(state: State, batch: Any, lead: Lead) -> tuple[Fields, NDArra
             fields[name] = _last_frame(fields[name], name, lead)
     if not state.save_obs_next:
         fields.pop("obs_next", None)
+        warn_if_truncated(terminated, truncated)
     return fields, done, rew if type(rew) is ndarray else leaf_to_numpy(rew)
 
 
-def single_row(batch: Any) -> Any:
+def warn_if_truncated(terminated: Any, truncated: Any) -> None:
+    """Warn if a row is truncated, for buffers without ``obs_next``."""
+    if (leaf_to_numpy(truncated) > leaf_to_numpy(terminated)).any():
+        text = "with ignore_obs_next=True, obs_next of a truncated row is not stored, and obs of the same row is read "
+        text += "instead, so values at time limits are wrong; leave the option out to store obs_next"
+        warnings.warn(text, UserWarning, stacklevel=4)
+
+
+def single_row(state: State, batch: Any) -> Any:
     """Add a row dimension to a batch that is a single row without one; return any other batch as it is."""
     if not isinstance(batch, Tree) or np.ndim(batch.__dict__.get("rew", ())) != 0:
         return batch
-    return new_tree(type(batch), {name: as_row(value) for name, value in batch.__dict__.items()})
+    fields = state.declaration().wrapped(batch).__dict__
+    return new_tree(type(batch), {name: as_row(value) for name, value in fields.items()})
 
 
 def as_row(value: Any) -> Any:
@@ -142,9 +154,9 @@ def as_row(value: Any) -> Any:
     kind = KINDS[type(value)]
     if kind is BATCH:
         return new_tree(type(value), {name: as_row(inner) for name, inner in value.__dict__.items()})
-    if kind is OBJECT or value is None:
-        return object_array([value])
-    return value.reshape(1) if kind is SCALAR else value[None]
+    if kind in (ARRAY, TENSOR, RAGGED, DISTRIBUTION):
+        return value[None]
+    return value.reshape(1) if kind is SCALAR else object_array([value])
 
 
 def flags(value: Any, name: str, lead: Lead, *, single: bool = False) -> Any:

@@ -15,6 +15,8 @@ S = TypeVar("S", bound=BatchProtocol, covariant=True, default=R)
 """Type of the batches that are sampled."""
 
 FIELDS = ("obs", "act", "rew", "terminated", "truncated", "done", "obs_next", "info", "policy")
+FLAGS = ("terminated", "truncated", "done")
+"""Fields that mark where episodes end."""
 FILLED_IN = ("done", "obs_next", "info", "policy")
 """Fields that a buffer computes, or fills with an empty batch, if the rows lack them."""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,11 @@ from typedbatch.buffers.segment_tree import SegmentTree
 from typedbatch.buffers.settings import number_of
 from typedbatch.buffers.state import State
 from typedbatch.errors import SettingError, StorageError
+
+LEAST: Final = 2.0**-500
+"""Lowest ``p**alpha``, which is stored for lower ones: it is above 0, so that every row can be sampled."""
+MOST: Final = 2.0**500
+"""Highest ``p**alpha``: sums and ratios of such numbers are finite."""
 
 
 class PrioritizedState(State):
@@ -74,7 +79,7 @@ class PrioritizedState(State):
 
     def weights(self, slots: Any) -> Any:
         """Return the importance-sampling weights of slots, relative to that of the lowest priority so far."""
-        return (self.weight.values.take(slots) / self.lowest**self.alpha) ** -self.beta
+        return (self.weight.values.take(slots) / max(self.lowest**self.alpha, LEAST)) ** -self.beta
 
     def set(self, slots: Any, powers: Any, highest: float = 0.0, lowest: float = math.inf) -> None:
         """Set ``p**alpha`` of slots.
@@ -113,8 +118,11 @@ class PrioritizedState(State):
 
     def rows(self, slots: Any) -> Any:
         rows = super().rows(slots)
-        weights = self.weights(slots)
-        rows.__dict__["weight"] = weights / weights.max() if self.weight_norm and weights.size else weights
+        if self.weight_norm and np.size(slots):
+            powers = self.weight.values.take(slots)
+            rows.__dict__["weight"] = (powers / powers.min()) ** -self.beta
+        else:
+            rows.__dict__["weight"] = self.weights(slots)
         return rows
 
     def part_declaration(self) -> DeclaredTypes:

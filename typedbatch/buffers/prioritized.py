@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from functools import partial
 from typing import TYPE_CHECKING, Any, Unpack
@@ -16,7 +15,7 @@ from typedbatch._typing import Index
 from typedbatch.buffers.guard import locked, locked_at, locked_for_writing
 from typedbatch.buffers.occupancy import Slots
 from typedbatch.buffers.options import BufferOptions, R
-from typedbatch.buffers.priorities import PrioritizedState
+from typedbatch.buffers.priorities import LEAST, MOST, PrioritizedState
 from typedbatch.buffers.replay import ReplayBuffer
 from typedbatch.buffers.segment_tree import SegmentTree
 from typedbatch.buffers.selection import as_slots
@@ -101,15 +100,18 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
         """Set the priorities of slots, from TD errors for example.
 
         Args:
-            index: Slots, as ``sample`` returns them; of a slot that occurs twice, the later priority counts.
+            index: Slots, as ``sample`` returns them; of a slot that occurs twice, the later priority counts. Slots
+                whose rows were overwritten since the sample are left out.
             new_weight: Priorities, array or tensor, ``(N,)``; their absolute value is used, plus the float32 epsilon.
 
         Raises:
-            RowAssignmentError: There is not one priority for each slot, or one is NaN or infinite. Nothing was changed.
+            RowAssignmentError: There is not one priority for each slot, or one, or its power with ``alpha``, is NaN or
+                above 1e150. Nothing was changed.
             RowIndexError: A slot does not exist, or holds no row.
         """
         state = self._state
-        slots = as_slots(state.rings, index)
+        gone = state.rings.overwritten(index)
+        slots: Any = as_slots(state.rings, index) if gone is None else index
         given = np.asarray(to_numpy(new_weight))
         if given.dtype.kind not in "biuf":
             raise RowAssignmentError(f"priorities are numbers, got {describe(given)}", "weight")
@@ -117,15 +119,19 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
         if priorities.shape != np.shape(slots) and priorities.ndim:
             wanted = list(np.shape(slots))
             raise RowAssignmentError(f"priorities of shape {wanted} are expected, got {describe(priorities)}", "weight")
+        if gone is not None:
+            slots = as_slots(state.rings, slots[~gone])
+            priorities = priorities[~gone] if priorities.ndim else priorities
         if not priorities.size or not np.size(slots):
             return
         highest, lowest = float(priorities.max()), float(priorities.min())  # NaN if any is NaN
-        if not _is_finite(highest, state.alpha):
+        if not _is_storable(highest, state.alpha):
             raise RowAssignmentError(
-                f"priorities, and their powers with alpha, must be finite, got {describe(given)} in which some are not",
+                f"priorities, and their powers with alpha, must be finite and below 1e150, got {describe(given)} in "
+                "which some are not",
                 "weight",
             )
-        update = partial(state.set, slots, priorities**state.alpha, highest, lowest)
+        update = partial(state.set, slots, np.maximum(priorities**state.alpha, LEAST), highest, lowest)
         state.transaction(state.make_priority_rollback(slots), update)
 
     @locked
@@ -134,9 +140,9 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
         state = self._state
         count = None if batch_size is None else count_of(batch_size, "batch_size", -sys.maxsize)
         if count is None and len(state.rings):
-            return state.rng.permutation(state.rings.chronological())
+            return state.rings.hand_out(state.rng.permutation(state.rings.chronological()))
         if count is not None and count > 0 and len(state.rings):
-            return state.draw(count)
+            return state.rings.hand_out(state.draw(count))
         return super().sample_indices(count)
 
     @property
@@ -144,14 +150,10 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
         """Each ring as a buffer, as in :attr:`ReplayBuffer.buffers`, without priorities and weights."""
         return super().buffers
 
-    def reset(self, keep_statistics: bool = False) -> None:
-        """Remove all rows, as :meth:`ReplayBuffer.reset` does, and their priorities."""
-        super().reset(keep_statistics)
 
-
-def _is_finite(number: float, alpha: float) -> bool:
+def _is_storable(number: float, alpha: float) -> bool:
     try:
-        return math.isfinite(number**alpha)
+        return bool(max(number, number**alpha) <= MOST)  # false for NaN
     except OverflowError:
         return False
 

@@ -100,6 +100,8 @@ class Reader:
         step, numbers = self._disk.positions()
         if (step, margin) == (self._step, self._margin):
             return
+        if not step - self._step < 2 * state.rings.capacity.min():  # every row may have been overwritten
+            state.rings.turns += 2
         self._step, self._margin = step, margin
         self._disk.read_extras()
         state.restore(numbers)

@@ -46,7 +46,9 @@ class RepeatedWrite:
             return False
         plan, rew, done = self._planned
         np.logical_or(self.fields["terminated"], self.fields["truncated"], out=done)
-        state.mark = None
+        if not state.save_obs_next:
+            incoming.warn_if_truncated(self.fields["terminated"], self.fields["truncated"])
+        state.guard.mark = None
         state.add_run(plan, rew, done)
         return True
 
@@ -60,6 +62,12 @@ class RepeatedWrite:
         # Rows that lack a field of a column are validated each time they are added.
         self._is_refused = plan.fills or not all(id(value) in arrays for value in written)
         self._planned = None if self._is_refused else (plan, rew, done)
+
+
+def has_plain_methods(buffer: replay.ReplayBuffer[Any, Any]) -> bool:
+    """Return whether a buffer adds rows by methods of this package alone, which copy the rows."""
+    methods = (getattr(method, "__func__", None) for method in (buffer.add, buffer.extend))
+    return all(getattr(method, "__module__", "").startswith("typedbatch.buffers.") for method in methods)
 
 
 _ADD, _EXTEND = replay.ReplayBuffer.add, replay.ReplayBuffer.extend

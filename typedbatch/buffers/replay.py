@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, suppress
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import TypeForm
 
+from typedbatch._ops.construct import refuse_on_instances
 from typedbatch._typing import Index, with_defaults
 from typedbatch._validation.convert import convert
 from typedbatch.batch import Batch
@@ -53,10 +54,13 @@ class ReplayBuffer(RowMethods, Generic[R, S]):
         size: Number of transitions to store.
         stack_num: Number of frames that samples of ``obs`` and ``obs_next`` have, ``(N, stack_num, *obs)``: the row's
             and those before it in the episode. The first frame of an episode is repeated if there are fewer.
-        ignore_obs_next: Whether ``obs_next`` is not stored, but read from ``obs`` of the row that follows.
+        ignore_obs_next: Whether ``obs_next`` is not stored, but read from ``obs`` of the row that follows. The last row
+            of an episode, and the newest one, have none that follows: their own ``obs`` is read, which is right only if
+            the episode was terminated, whose value does not count. A truncated row causes a warning.
         save_only_last_obs: Whether only the last frame is stored of an ``obs`` of shape ``(frames, *obs)``.
         sample_avail: Whether only rows that have all ``stack_num`` frames are sampled.
-        random_seed: Seed of everything random in this buffer; None for a different one each time.
+        random_seed: Seed of everything random in this buffer; None for a different one each time. Buffers with the same
+            seed, such as the default of 42, sample the same slots, so pass one for each agent.
         path: Folder to store the rows in, instead of memory; see :meth:`open`.
 
     Raises:
@@ -119,7 +123,7 @@ class ReplayBuffer(RowMethods, Generic[R, S]):
         def __getattr__(self, name: str) -> Any:
             if name[:1] == "_":  # copy and pickle look up private names before ``_state`` is set
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            return self._state.shown(name)
+            return column_view.shown(self._state, name)
 
     # ---- properties -----------------------------------------------------------------------------------------------
 
@@ -155,9 +159,10 @@ class ReplayBuffer(RowMethods, Generic[R, S]):
         """Live columns in slot order, as a batch to inspect.
 
         In memory, ``buffer.columns.rew = array`` replaces a column by one of ``maxsize`` rows, which is not validated
-        against the declared type. Tianshou's name ``_meta`` works too.
+        against the declared type; so do methods of the batch, and of those in it, that set fields. Columns cannot be
+        removed, and flags are read-only. Tianshou's name ``_meta`` works too.
         """
-        return column_view.Columns.of(self._state)
+        return column_view.view(self._state)
 
     if not TYPE_CHECKING:
 
@@ -250,11 +255,13 @@ class ReplayBuffer(RowMethods, Generic[R, S]):
             if guard.reader is not None:
                 require_writer(guard, "add")
             if buffer_ids is None and not state.many:
+                if state.declared is None or state.declared.with_items is not None:
+                    batch = state.declaration().wrapped(batch)
                 fields, done, rew = incoming.normalize_rows(state, batch, ())
                 return state.add_one(state.plan(batch, fields, ()), rew, done)
             ids, rows = incoming.ring_ids(len(state.rings.capacity), buffer_ids)
             if rows == 1 and buffer_ids is not None:
-                batch = incoming.single_row(batch)
+                batch = incoming.single_row(state, batch)
             return state.add_rows(batch, ids, rows)
 
     @locked_for_writing
@@ -352,14 +359,16 @@ class ReplayBuffer(RowMethods, Generic[R, S]):
         state = self._state
         if count is not None and count < 0:
             return np.zeros(0, np.intp)
-        if state.sample_avail and state.stack_num > 1:
-            return self._with_frames(count)
-        if count == 0:
-            return state.rings.chronological()
         rows = state.rings.occupancy.rows
-        if count and not rows:
+        if state.sample_avail and state.stack_num > 1:
+            slots = self._with_frames(count)
+        elif count == 0:
+            slots = state.rings.chronological()
+        elif count and not rows:
             raise state.empty()
-        return state.draw(rows if count is None else count)
+        else:
+            slots = state.draw(rows if count is None else count)
+        return state.rings.hand_out(slots)
 
     def _with_frames(self, count: int | None) -> Slots:
         state = self._state
@@ -415,7 +424,8 @@ class ReplayBuffer(RowMethods, Generic[R, S]):
             return default_value
         column = state.column(key)
         count = state.stack_num if stack_num is None else frame_count(stack_num, state.rings.size)
-        return state.read(key, column, state.frames(as_slots(state.rings, index), count))
+        slots = as_slots(state.rings, index)
+        return state.read(key, column, state.frames(slots, count), slots)
 
     # ---- neighbors in time ----------------------------------------------------------------------------------------
 
@@ -500,7 +510,8 @@ class ReplayBuffer(RowMethods, Generic[R, S]):
         """Open the buffer that was created with this ``path``, with every row whose ``add`` had returned.
 
         This holds even if the process was killed. After a loss of power, it holds for the rows of the last
-        :meth:`flush`. Random numbers start again from the seed.
+        :meth:`flush`. Random numbers continue from the last :meth:`flush` or :meth:`close`; without one, they start
+        again from the seed.
 
         Args:
             path: Path of the folder.
@@ -516,18 +527,21 @@ class ReplayBuffer(RowMethods, Generic[R, S]):
 
     @locked
     def flush(self) -> None:
-        """Wait until everything is on the disk. Does nothing for a buffer in memory."""
+        """Wait until everything is on the disk, with the state of random numbers. Does nothing in memory."""
+        self._state.storage.store_random(self._state.rng.bit_generator.state)
         self._state.storage.flush()
 
     def close(self) -> None:
-        """Release the folder of this buffer, so that another can write to it. This buffer cannot be used afterwards.
+        """Store the state of random numbers, and release the folder of this buffer, so that another can write to it.
 
-        Does nothing for a buffer in memory. A buffer is also closed when its process ends, or when it is garbage
-        collected.
+        This buffer cannot be used afterwards. Does nothing for a buffer in memory. A buffer is also closed, without
+        random numbers, when its process ends, or when it is garbage collected.
         """
         state = self._state
         with state.guard.lock:
             if state.storage.durable:
+                with suppress(OSError, StorageError):  # the folder may be gone
+                    state.storage.store_random(state.rng.bit_generator.state)
                 state.guard.refuse("this buffer was closed; open() its folder to use it again")
                 state.storage.close()
 
@@ -539,3 +553,6 @@ class ReplayBuffer(RowMethods, Generic[R, S]):
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
         self._parts = []
+
+
+refuse_on_instances(ReplayBuffer, "from_data", "load_hdf5", "open")

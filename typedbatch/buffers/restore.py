@@ -15,6 +15,7 @@ from typedbatch._tree.lengths import leaves
 from typedbatch.buffers.declared import library_class
 from typedbatch.buffers.disk import Disk, Layout
 from typedbatch.buffers.incoming import REQUIRED
+from typedbatch.buffers.options import FLAGS
 from typedbatch.buffers.reader import Reader
 from typedbatch.buffers.settings import MOST_SLOTS
 from typedbatch.buffers.state import state_of
@@ -92,6 +93,8 @@ def restored(
         if len(state.rings) and not state.columns.__dict__:
             raise StorageError("a column for each field is expected, got rows without columns")
         state.share_columns()
+        if isinstance(storage, Disk):
+            storage.restore_random(state.rng)
         if isinstance(storage, Disk) and not storage.folder.write:
             state.guard.reader = Reader(state, storage)
         else:
@@ -148,7 +151,7 @@ def _require_columns(columns: Tree, size: int) -> None:
             raise StorageError(f"{path} must be a column of {size} slots, got {describe(leaf)}")
     if missing := [name for name in (*REQUIRED, "done") if name not in columns.__dict__]:
         raise StorageError(f"a column for each of {', '.join(missing)} is expected, got none")
-    for name in ("terminated", "truncated", "done"):
+    for name in FLAGS:
         flags = np.asarray(leaf_to_numpy(columns.__dict__[name]))
         if flags.dtype != bool or flags.shape != (size,):
             raise StorageError(f"{name} must be a bool for each of {size} slots, got {describe(flags)}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -67,12 +68,12 @@ def compute_nstep_return(
             ``(N, 1)``, which is not flattened, for rewards of ``(N,)``.
         SizeError: ``n_step`` is below 1.
         SettingError: ``gamma`` is not in [0, 1].
-        RowIndexError: A slot does not exist, or holds no row.
+        RowIndexError: A slot does not exist, or holds no row, or another one than when it was sampled.
     """
     n_step, gamma = require_at_least(1, n_step, "n_step"), number_of(gamma, "gamma", 0, 1)
     ahead = look_ahead(batch, buffer, indices, n_step, len(batch))
     with no_grad():
-        target_q: Any = target_q_fn(buffer, ahead.last)
+        target_q: Any = state_of(buffer).call_for_rows(partial(target_q_fn, buffer, ahead.last), ahead.last, ahead.rows)
     targets = nstep_targets(ahead, target_q, gamma)
     given: Any = batch
     out: Any = shallow(given)
@@ -86,6 +87,8 @@ def compute_nstep_return(
 class Ahead(NamedTuple):
     """The steps that rows look ahead to. After the end of an episode, its last slot is repeated."""
 
+    rows: Slots
+    """Slots of the rows."""
     last: Slots
     """Slots of the last step."""
     continues: list[NDArray[np.bool_]]
@@ -122,20 +125,24 @@ def look_ahead(batch: Any, buffer: Buffer, indices: Any, steps: int, rows: int, 
     ahead = call_locked(state, lambda: _read_ahead(state, indices, steps, obs_next and not by_get), indices)
     if len(ahead.last) != rows:
         raise StructureError(f"one index for each of {rows} rows is expected, got {len(ahead.last)}")
-    return ahead._replace(obs_next=get(ahead.last, "obs_next")) if by_get else ahead
+    if not by_get:
+        return ahead
+    obs = state.call_for_rows(partial(get, ahead.last, "obs_next"), ahead.last, ahead.rows)
+    return ahead._replace(obs_next=obs)
 
 
 _GET = ReplayBuffer.get  # a class may read fields in a way of its own
 
 
 def _read_ahead(state: State, indices: Any, steps: int, obs_next: bool) -> Ahead:
-    slots, continues = state.rings.ahead(as_slots(state.rings, indices), state.ends(), steps)
+    rows = as_slots(state.rings, indices)
+    slots, continues = state.ahead(rows, steps)
     rew = state.columns.__dict__["rew"]
-    # In a hindsight buffer, read() returns other rewards and flags than those that are stored.
-    earned = [leaf_to_numpy(state.read("rew", rew, each)) for each in slots]
+    # In a hindsight buffer, read() returns rewards and flags for the goals of the rows.
+    earned = [leaf_to_numpy(state.read("rew", rew, each, rows)) for each in slots]
     last = slots[-1]
-    terminated = leaf_to_numpy(state.read("terminated", state.column("terminated"), last))
-    return Ahead(last, continues, earned, terminated, state.obs_next(last) if obs_next else None)
+    terminated = leaf_to_numpy(state.read("terminated", state.column("terminated"), last, rows))
+    return Ahead(rows, last, continues, earned, terminated, state.obs_next(last, rows) if obs_next else None)
 
 
 def nstep_targets(ahead: Ahead, target_q: Any, gamma: float) -> Floats:
@@ -149,7 +156,7 @@ def nstep_targets(ahead: Ahead, target_q: Any, gamma: float) -> Floats:
     Raises:
         StructureError: The values differ from the rows in number, or do not fit the rewards in shape.
     """
-    _, continues, earned, terminated, _ = ahead
+    _, _, continues, earned, terminated, _ = ahead
     values = target_q if type(target_q) is ndarray else np.asarray(to_numpy(target_q))
     if values.shape[:1] != terminated.shape:
         raise StructureError(
@@ -213,6 +220,7 @@ def compute_episodic_return(
         StructureError: Values and rewards differ in shape, as ``(N, 1)`` and ``(N,)`` do; or ``indices`` and rewards in
             length; or only one of ``buffer`` and ``indices`` is
             passed.
+        RowIndexError: A slot does not exist, or holds no row, or another one than when it was sampled.
         SettingError: ``gamma`` or ``gae_lambda`` is not in [0, 1]; or ``v_s_`` is missing, although ``gae_lambda`` is
             not 1 (an ``AssertionError`` in Tianshou).
     """
@@ -228,7 +236,10 @@ def compute_episodic_return(
     elif len(indices) != len(rew):
         raise StructureError(f"one index for each of {len(rew)} rows is expected, got {len(indices)}")
     else:
-        ends |= np.isin(indices, call_locked(state_of(buffer), buffer.unfinished_index, indices))
+        state = state_of(buffer)
+        with state.guard.lock:
+            call_locked(state, lambda: as_slots(state.rings, indices), indices)  # raises if rows were overwritten
+            ends |= np.isin(indices, call_locked(state, buffer.unfinished_index, indices))
     if v_s_ is None and not np.isclose(gae_lambda, 1.0):
         raise SettingError(
             f"without v_s_=, the value of obs_next, gae_lambda must be 1, got {gae_lambda!r}; pass v_s_="

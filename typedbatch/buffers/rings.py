@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
+from weakref import ref
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ Ids = Any
 
 
 _ZERO, _NONE = np.zeros(1), np.zeros(1, np.intp)
+_MOST_HANDED_OUT = 256
 _ONE = np.ones(1, np.int64)  # an array, as adding a Python number takes numpy longer
 
 
@@ -86,6 +88,8 @@ class Rings:
         self.capacity: Slots = np.asarray(capacities, np.intp)
         self.counts: NDArray[np.int64] = np.zeros((4, len(capacities)), np.int64)
         self.ep_return: NDArray[np.float64] = np.zeros(len(capacities))
+        self.turns: Slots = np.zeros(len(capacities), np.intp)
+        """Number of times that each ring has begun again at its first slot; a reset counts as two."""
         self._name_counts()
 
     def _name_counts(self) -> None:
@@ -98,6 +102,8 @@ class Rings:
         self._extent: NDArray[np.int64] = self.counts[:2]
         """Insertion and length, of which the occupancy is computed."""
         self._occupancy: tuple[bytes, Occupancy] | None = None
+        self.handed_out: dict[int, tuple[ref[Slots], bytes, bytes]] = {}
+        """Sampled slots by the ``id`` of their array, with the insertion and turns of each ring at that time."""
         ones = np.ones_like(self.length)
         self._row: Slots = np.stack([ones, ones, ones, ones * 0])
         """Increment of the counts for one row in each ring, in their shape, as numpy is slower if it broadcasts."""
@@ -116,11 +122,12 @@ class Rings:
         out.capacity = self.capacity[ring : ring + 1]
         out.counts = self.counts[:, ring : ring + 1]
         out.ep_return = self.ep_return[ring : ring + 1]
+        out.turns = self.turns[ring : ring + 1]
         out._name_counts()
         return out
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"edges": self.edges, "capacity": self.capacity, "counts": self.counts, "ep_return": self.ep_return}
+        return {name: self.__dict__[name] for name in ("edges", "capacity", "counts", "ep_return", "turns")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -176,12 +183,15 @@ class Rings:
                     np.minimum(self.length, self.equal, out=self.length)
             if target.start + 1 == self.equal:
                 self.insertion.fill(0)
+                self.turns += 1
             self.ep_return += rew
         else:
             slots, began = target, self.offset[ids] + self.ep_start[ids]
             counts = self.counts[:3, ids]  # insertion, length and ep_len
             counts += _ONE
             counts[0] %= self.capacity[ids]
+            if 0 in counts[0].tolist():
+                self.turns[ids] += counts[0] == 0
             np.minimum(counts[1], self.capacity[ids], out=counts[1])
             self.counts[:3, ids] = counts
             self.ep_return[ids] += rew
@@ -200,7 +210,9 @@ class Rings:
         """Advance a single ring by one row. This is the hot path, so it uses Python scalars instead of arrays."""
         slots, start = self.insertion.copy(), self.ep_start.copy()
         following, size = slots.item() + 1, self.size
-        following = following if following < size else 0
+        if following >= size:
+            following = 0
+            self.turns[0] += 1
         self.insertion[0] = following
         if (length := self.length.item()) < size:
             self.length[0] = length + 1
@@ -228,6 +240,7 @@ class Rings:
         self.ep_return[0] = _sum(rew[begin:], total)
         self.ep_len[0], self.ep_start[0] = steps + count - begin, began
         self.length[0] = min(self.length.item() + count, size)
+        self.turns[0] += (first + count) // size
         self.insertion[0] = (first + count) % size
         return Run(slots, ended, began)
 
@@ -250,7 +263,8 @@ class Rings:
         episode = np.cumsum(first | np.append(False, done[:-1])) - 1
         last = np.flatnonzero(np.append(first[1:], True))
         over, now = done[last], episode[last]
-        self.insertion[:] = (self.insertion + counts) % np.maximum(self.capacity, 1)
+        turns, self.insertion[:] = np.divmod(self.insertion + counts, np.maximum(self.capacity, 1))
+        self.turns += turns
         self.length[:] = np.minimum(self.length + counts, self.capacity)
         self.ep_return[rings], self.ep_len[rings] = returns[now], steps[now]
         self.ep_return[rings[over]] = self.ep_len[rings[over]] = 0
@@ -272,7 +286,8 @@ class Rings:
         """
         capacity = self.capacity.item(ring)
         slots: Slots = (self.insertion[ring] + np.arange(count)) % max(capacity, 1) + self.offset[ring]
-        self.insertion[ring] = (self.insertion[ring] + count) % max(capacity, 1)
+        turns, self.insertion[ring] = divmod(self.insertion[ring] + count, max(capacity, 1))
+        self.turns[ring] += turns
         self.length[ring] = min(self.length[ring] + count, capacity)
         return slots
 
@@ -288,6 +303,7 @@ class Rings:
     def reset(self, ids: Ids = slice(None), *, keep_statistics: bool = False) -> None:
         """Remove all rows. The current episodes start again at 0 steps, unless ``keep_statistics`` is set."""
         self.insertion[ids] = self.length[ids] = self.ep_start[ids] = 0
+        self.turns[ids] += 2
         if not keep_statistics:
             self.ep_return[ids] = self.ep_len[ids] = 0
 
@@ -315,9 +331,35 @@ class Rings:
         inside = (insertion < ends) & (length <= self.capacity) & (ep_start < ends) & (ep_len < 2**53)
         if not ((counts >= 0) & (counts == np.floor(counts)) & inside).all():
             raise SizeError("positions must be inside of the buffer, and some are not")
+        self.turns += insertion < self.insertion
         self.counts[...] = counts
         returns.ravel()[:] = numbers[self.counts.size :]
         self.ep_return = returns
+
+    # ---- slots that were sampled ----------------------------------------------------------------------------------
+
+    def hand_out(self, slots: Slots) -> Slots:
+        """Return new slots after recording that they mean the rows that are in them now."""
+        self.handed_out[id(slots)] = ref(slots), self.insertion.tobytes(), self.turns.tobytes()
+        if len(self.handed_out) > _MOST_HANDED_OUT:
+            del self.handed_out[next(iter(self.handed_out))]
+        return slots
+
+    def overwritten(self, index: Any) -> NDArray[np.bool_] | None:
+        """Return a mask of the slots whose rows were overwritten or removed since ``hand_out`` returned them.
+
+        The result is None if there are no such slots, or ``index`` is neither that array nor a view of it.
+        """
+        owner = None if type(index) is not np.ndarray else index if index.base is None else index.base
+        known = self.handed_out.get(id(owner))
+        now = self.insertion.tobytes(), self.turns.tobytes()
+        if known is None or known[0]() is not owner or known[1:] == now:
+            return None
+        insertion, turns = (np.frombuffer(part, np.int64) for part in known[1:])
+        written = (self.turns - turns) * self.capacity + self.insertion - insertion
+        ring = self.ring_of(index)
+        gone = np.asarray((index - self.offset[ring] - insertion[ring]) % self.capacity[ring] < written[ring])
+        return gone if gone.any() else None
 
     # ---- slots that hold a row ------------------------------------------------------------------------------------
 

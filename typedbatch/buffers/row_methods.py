@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch._typing import Index
 from typedbatch.batch import Batch
 from typedbatch.buffers import transfer
 from typedbatch.buffers.guard import locked, locked_for_writing
+from typedbatch.buffers.incoming import ring_ids
 from typedbatch.buffers.occupancy import Slots
 from typedbatch.buffers.state import State, state_of
 
@@ -49,6 +52,21 @@ class RowMethods:
         state.transaction(
             forget, forget
         )  # the rollback finishes an interrupted reset, as removed rows cannot be restored
+
+    @locked_for_writing
+    def truncate_episodes(self, buffer_ids: Sequence[int] | NDArray[np.integer[Any]] | None = None) -> None:
+        """End current episodes: mark their last rows as truncated, so that the next row of a ring begins an episode.
+
+        Episodes that have ended do not change. Those in the caches of a ``CachedReplayBuffer`` move to its main buffer.
+
+        Args:
+            buffer_ids: Numbers of the rings, as :meth:`ReplayBuffer.add` takes them; None for all.
+
+        Raises:
+            StructureError: A ring does not exist.
+        """
+        rings = self._state.inputs
+        self._state.cut_episodes(np.arange(rings)[ring_ids(rings, buffer_ids)[0]])
 
     @locked_for_writing
     def set_batch(self, batch: Any) -> None:

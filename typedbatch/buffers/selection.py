@@ -22,9 +22,12 @@ def as_slots(rings: Rings, index: Any) -> Any:
     """Return the slot, or array of slots, that an index names; each holds a row.
 
     Raises:
-        RowIndexError: A slot does not exist or holds no row, or the index is of another kind.
+        RowIndexError: A slot does not exist or holds no row, or not the one that was sampled; or the index is of
+            another kind.
     """
     if type(index) is ndarray and index.dtype is _INTP and index.ndim:  # hot path
+        if rings.handed_out:
+            require_same_rows(rings, index)
         return _require_rows(rings, index)
     if isinstance(index, slice):
         try:
@@ -46,6 +49,15 @@ def as_slots(rings: Rings, index: Any) -> Any:
     slots = np.asarray(_require_exists(rings, index) if isinstance(index, int) else index, np.intp)
     slots = _require_rows(rings, slots)
     return slots if isinstance(index, ndarray) else int(slots)
+
+
+def require_same_rows(rings: Rings, index: Any) -> None:
+    """Raise a RowIndexError if some slots hold other rows than when they were sampled, or none."""
+    if (gone := rings.overwritten(index)) is not None:
+        raise RowIndexError(
+            f"{gone.sum()} of {gone.size} rows were overwritten since these slots were sampled; sample again, or hold "
+            "buffer.lock so that no rows are added in between"
+        )
 
 
 def _require_rows(rings: Rings, slots: Slots) -> Slots:

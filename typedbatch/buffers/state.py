@@ -27,13 +27,7 @@ from typedbatch.buffers.options import FIELDS, FILLED_IN, BufferOptions
 from typedbatch.buffers.rings import Added, Rings, Run
 from typedbatch.buffers.settings import frame_count, generator
 from typedbatch.buffers.storage import Memory
-from typedbatch.errors import (
-    EmptyBufferError,
-    LeafError,
-    MissingFieldError,
-    SizeError,
-    StructureError,
-)
+from typedbatch.errors import EmptyBufferError, LeafError, MissingFieldError, SizeError, StructureError
 
 if TYPE_CHECKING:
     from typedbatch.buffers.repeated import RepeatedWrite
@@ -114,8 +108,6 @@ class State:
         """Whether the rows are on disk; for a ring, whether those of the whole buffer are."""
         self.declared: DeclaredTypes | None = None
         """Cached result of :meth:`declaration`."""
-        self.mark: object = None
-        """Mark of the collector that has added the last rows; see ``typedbatch.training.continuity``."""
         self.repeated: RepeatedWrite | None = None
         """Write of the last rows, if a collector may repeat it as long as the columns are the same."""
 
@@ -240,7 +232,7 @@ class State:
             part.columns = slice_of(self.columns, start, stop)
             part.rings = self.rings.part(ring)
             part.parent = (self, start)
-            part.guard = self.guard
+            part.guard, part.rng = self.guard, self.rng
             part.share_columns()
 
     # ---- reading --------------------------------------------------------------------------------------------------
@@ -252,24 +244,24 @@ class State:
         left_out = declared.left_out
         for name, column in self.columns.__dict__.items():
             if name not in left_out or (name != "done" and not is_placeholder(column)):
-                out[name] = self.read(name, column, frames if name in ("obs", "obs_next") else slots)
+                out[name] = self.read(name, column, frames if name in ("obs", "obs_next") else slots, slots)
         if not self.save_obs_next and "obs_next" in out:
-            out["obs_next"] = self.obs_next(slots)
+            out["obs_next"] = self.obs_next(slots, slots)
         for name in FILLED_IN:
             if name in out and out[name] is None:
                 out[name] = new_tree(Batch, {})
         return declared.typed(out)
 
-    def read(self, name: str, column: Any, slots: Any) -> Any:
-        """Return a copy of some rows of a field."""
+    def read(self, name: str, column: Any, slots: Any, rows: Any) -> Any:
+        """Return a copy of some slots of a field, each read for a row, whose goal it gets in a hindsight buffer."""
         return column.take(slots, 0) if type(column) is ndarray else take_slots(column, slots)
 
-    def obs_next(self, slots: Any) -> Any:
-        """Return the observations after some rows, with stacked frames, also if they are not stored."""
+    def obs_next(self, slots: Any, rows: Any) -> Any:
+        """Return the observations after some slots, read for ``rows``, with frames, also if they are not stored."""
         if self.save_obs_next:
-            return self.read("obs_next", self.column("obs_next"), self.frames(slots, self.stack_num))
+            return self.read("obs_next", self.column("obs_next"), self.frames(slots, self.stack_num), rows)
         after = self.rings.next(slots, self.done)[()]
-        return self.read("obs", self.columns.__dict__["obs"], self.frames(after, self.stack_num))
+        return self.read("obs", self.columns.__dict__["obs"], self.frames(after, self.stack_num), rows)
 
     def frames(self, slots: Any, count: int) -> Any:
         """Return the slots of the last ``count`` rows up to each of ``slots``, or ``slots`` itself if that is 1."""
@@ -305,13 +297,13 @@ class State:
         flags: NDArray[np.bool_] = self.done
         return flags
 
-    def ends(self) -> NDArray[np.bool_]:
-        """Return where episodes end as rows are read, which is not always where they end as rows are stored.
+    def ahead(self, slots: Slots, steps: int) -> tuple[list[Slots], list[NDArray[np.bool_]]]:
+        """Return the slots that rows look ahead to, as :meth:`Rings.ahead` does, up to the ends of episodes as read."""
+        return self.rings.ahead(slots, self.flags(), steps)
 
-        Raises:
-            EmptyBufferError: Nothing has been added yet.
-        """
-        return self.flags()
+    def call_for_rows(self, call: Callable[[], T], slots: Slots, rows: Slots) -> T:
+        """Call a function that reads the buffer at ``slots``, to which the rows in the slots ``rows`` look ahead."""
+        return call()
 
     def empty(self) -> EmptyBufferError:
         """Return the error for a call that needs a row in an empty buffer."""
@@ -416,16 +408,23 @@ class State:
         back = order.argsort()
         return Added(*(column[back] for column in added))
 
-    def cut_episodes(self, ids: Slots) -> None:
-        """Mark the current episodes of rings as truncated at their last rows, because other episodes will follow.
+    @property
+    def inputs(self) -> int:
+        """Number of rings that rows are added to."""
+        return len(self.rings.capacity)
+
+    def cut_episodes(self, ids: Slots | None = None) -> None:
+        """Mark the current episodes of rings, by default all, as truncated at their last rows, as others will follow.
 
         If this is interrupted, the rollback finishes it. If the process is killed, the next call finishes it.
         """
-        ids = ids[self.rings.length[ids] > 0]
-        if len(ids):
-            ids = ids[~self.done[self.rings.last[ids]]]
-        if len(ids):
-            cut = partial(self._cut, ids, self.rings.last[ids])
+        ids = np.arange(len(self.rings.capacity)) if ids is None else ids
+        last = self.rings.last[ids[self.rings.length[ids] > 0]]
+        last = last[~self.done[last]] if len(last) else last
+        if len(last) or self.rings.ep_len[ids].any():  # reset() may keep the statistics of an episode without rows
+            if len(last) and not self.save_obs_next:
+                incoming.warn_if_truncated(np.False_, np.True_)
+            cut = partial(self._cut, ids, last)
             self.transaction(cut, cut)
 
     def _cut(self, ids: Slots, last: Slots) -> None:
@@ -472,6 +471,8 @@ class State:
     def make_rollback(self, ids: Any = None, count: Any = 1, *, structure: bool = False) -> Callable[[], None]:
         """Return the rollback of a change that is about to begin. It can be called again if it is interrupted.
 
+        If a collector has added the last rows, and others will follow now, the collector's episodes are cut first.
+
         On disk the rollback reads the folder, which is in the state that a killed process would have left.
 
         Args:
@@ -481,6 +482,9 @@ class State:
             structure: Whether the change may add or replace columns.
         """
         owner = self.owner()
+        if ids is not None and self.guard.mark is not None:
+            self.guard.mark = None
+            owner.cut_episodes()
         if self.durable:
             return owner.read_again
         rings = owner.rings

@@ -53,6 +53,9 @@ class Memory:
             begun: Whether these rows are being overwritten from now on, until the next step.
         """
 
+    def store_random(self, random: Any) -> None:
+        """Store the state of random numbers. Does nothing in memory."""
+
     def flush(self) -> None:
         """Wait until everything is on the disk. Does nothing in memory."""
 

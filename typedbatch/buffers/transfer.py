@@ -32,8 +32,10 @@ from typedbatch._tree.lengths import leaves
 from typedbatch.batch import Batch
 from typedbatch.buffers.columns import Plan, new_column, take_slots
 from typedbatch.buffers.guard import require_writer
-from typedbatch.buffers.incoming import flags, normalize_rows
+from typedbatch.buffers.incoming import flags, normalize_rows, warn_if_truncated
 from typedbatch.buffers.occupancy import Slots
+from typedbatch.buffers.options import FLAGS
+from typedbatch.buffers.selection import require_same_rows
 from typedbatch.buffers.state import State, state_of
 from typedbatch.errors import FieldNameError, LeafError, RowAssignmentError, SizeError, StructureError, under
 
@@ -145,6 +147,8 @@ def _plan_rows(state: State, other: State, slots: Slots) -> Plan:
     fields = stored_rows(other, slots).__dict__
     if not state.save_obs_next:
         fields.pop("obs_next", None)
+        if other is not state:
+            warn_if_truncated(fields["terminated"], fields["truncated"])
     elif "obs_next" not in fields:
         fields["obs_next"] = take_slots(other.columns.__dict__["obs"], other.rings.next(slots, other.done))
     ring = np.broadcast_to(other.rings.ring_of(slots), slots.shape)
@@ -241,6 +245,7 @@ def _replace(state: State, batch: Tree | None, fields: dict[str, Any], slots: Sl
     """
     rings = state.rings
     rings.reset()
+    state.guard.mark = None
     state.columns = new_tree(Batch, {})
     state.share_columns()
     plan = state.plan(batch, fields, (len(slots),))  # on disk, this commits a folder without rows
@@ -256,13 +261,11 @@ def set_array_at_key(state: State, seq: Any, key: str, index: Any, default: floa
     if not state.columns.__dict__:
         raise state.empty()
     require_names({key: seq})
-    if key in ("terminated", "truncated", "done"):
-        raise FieldNameError(
-            f"{key!r} marks where episodes end, and cannot be set by itself; set_batch() replaces all fields"
-        )
+    require_no_flag(key)
     values = to_leaf(seq)
     if kind_of(values) is TENSOR:
         values = values.detach()
+    require_same_rows(state.rings, index)
     where = ... if index is None else plain_index(index)
     if not leading_shape(values):
         raise StructureError(f"one value for each row is expected, got {describe(values)}", key)
@@ -289,6 +292,15 @@ def set_array_at_key(state: State, seq: Any, key: str, index: Any, default: floa
             state.on_columns_laid_out()
 
         state.transaction(rollback, add_column)
+
+
+def require_no_flag(name: str) -> None:
+    """Raise a FieldNameError if a column marks where episodes end."""
+    if name in FLAGS:
+        raise FieldNameError(
+            f"{name!r} marks where episodes end, and cannot be set by itself; truncate_episodes() ends them, and "
+            "set_batch() replaces all fields"
+        )
 
 
 def _new_column(state: State, values: Any, key: str, where: Any, default: float | None) -> Any:

@@ -67,6 +67,8 @@ def _once(paths: list[Path], format: Format, python: Path | None, cache: Path | 
     if checked.failure:
         typer.echo(checked.failure, err=True)
         return 2
+    if checked.warnings:
+        typer.echo(checked.warnings, err=True)
     text = _printed(checked.found, format)
     if text:
         typer.echo(text)

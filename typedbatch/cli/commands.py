@@ -197,7 +197,7 @@ def doctor(as_json: Annotated[bool, typer.Option("--json", help="print JSON")] =
             found[name] = metadata.version(name)
     found |= {"checking": current_level(), "mypy plugin": "mypy is not installed"}
     if found["mypy"] != "not installed":
-        command = [sys.executable, "-m", "typedbatch.mypy", "--check"]
+        command = [sys.executable, "-P", "-m", "typedbatch.mypy", "--check"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         reason = ((done.stderr or done.stdout).strip().splitlines() or ["it printed no reason"])[-1]
         found["mypy plugin"] = {

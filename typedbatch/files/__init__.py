@@ -23,7 +23,7 @@ from typedbatch.files import container
 from typedbatch.files.atomic import atomic_write
 from typedbatch.files.document import DocumentReader, DocumentWriter, classes_of, with_classes
 from typedbatch.files.regular import is_from_system
-from typedbatch.records import BatchRecord, fill_defaults
+from typedbatch.records import BatchRecord, fill_defaults, type_of
 from typedbatch.schema import schema_of
 from typedbatch.schema.check import check_of
 from typedbatch.schema.read import options_of
@@ -72,7 +72,7 @@ def save(
     """
     tree = require_bounded(batch, "save()")
     if schema is None and isinstance(batch, BatchRecord):
-        schema = type(batch)
+        schema = type_of(batch)
     if schema is not None:
         validate_at(tree, schema, f"save() to {path}")
     known: dict[str, Any] = {}

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import os
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -26,6 +28,9 @@ _: Literal[True] = mypy_plugin_active()
 
 def main(arguments: list[str] | None = None) -> int:
     """Print the lines, or check them: 0 when the plugin is on, 1 when it is off, 2 when mypy cannot run."""
+    if find_spec("mypy") is None:
+        print("python -m typedbatch.mypy needs mypy; pip install mypy", file=sys.stderr)
+        return 2
     parser = argparse.ArgumentParser(prog="python -m typedbatch.mypy", description=__doc__)
     parser.add_argument("--check", action="store_true", help="run mypy with the settings of this folder, and see")
     parser.add_argument("--config-file", metavar="FILE", help="with --check: the settings to use, as for mypy")
@@ -42,10 +47,11 @@ def _check(config: str | None) -> int:
         # not --command, which mypy refuses where the settings say which files to check
         proof = Path(folder) / "typedbatch_proof.py"
         proof.write_text(PROOF, encoding="utf-8")
-        command = [sys.executable, "-m", "mypy", *chosen, "--no-error-summary", str(proof)]
+        command = [sys.executable, "-P", "-m", "typedbatch.mypy.command", os.getcwd(), "[]"]
+        command += [*chosen, "--no-pretty", "--no-color-output", "--error-summary", str(proof)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     where = config or "the settings that mypy finds in this folder"
-    if done.returncode == 0:
+    if done.returncode == 0 and "\nSuccess: " in f"\n{done.stdout}":
         print(f"typedbatch.mypy is on in {where}")
         return 0
     if done.returncode == 1 and "Literal[False]" in done.stdout:

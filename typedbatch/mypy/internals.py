@@ -35,6 +35,12 @@ def current_checker() -> Api | None:
     return checker  # type: ignore[no-any-return]  # it has all that plugins use, which its own type leaves out
 
 
+def plugins_behind(api: object, plugin: Plugin) -> list[Plugin]:
+    """Return the plugins that mypy asks after one, its own included."""
+    plugins: list[Plugin] = getattr(getattr(api, "plugin", None), "_plugins", [])
+    return plugins[plugins.index(plugin) + 1 :] if plugin in plugins else []
+
+
 def errors_of(api: object) -> Errors | None:
     """What collects the errors of a run, for a checker or an analyser of types."""
     owner: Any = getattr(api, "msg", None) or getattr(api, "api", None)

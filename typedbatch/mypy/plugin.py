@@ -29,7 +29,7 @@ from typedbatch.mypy.batches.program import NAMES, digest_of_file, program_of
 from typedbatch.mypy.batches.questions import use_own_codes
 from typedbatch.mypy.engine.members import MODULE
 from typedbatch.mypy.engine.pending import CALLED, look, note, switch
-from typedbatch.mypy.internals import publish
+from typedbatch.mypy.internals import current_checker, plugins_behind, publish
 from typedbatch.mypy.settings import wants_own_codes, wants_shapes, wants_unused_dims
 from typedbatch.mypy.types import arguments, attributes, construct, declare, extend, rows
 from typedbatch.mypy.types.fields import BATCH
@@ -98,37 +98,63 @@ class TypedBatchPlugin(Plugin):
         return _carry_bound if found is not None and is_bound_to_batch(found.node) else None
 
     def get_function_hook(self, fullname: str) -> Hook[FunctionContext] | None:
-        return _numpys if fullname.startswith("numpy.") else _FUNCTIONS.get(fullname)
+        hook = _numpys if fullname.startswith("numpy.") else _FUNCTIONS.get(fullname)
+        return self._last("get_function_hook", fullname, hook)
 
     def get_function_signature_hook(self, fullname: str) -> Hook[FunctionSigContext] | None:
-        if fullname.startswith(_ELSEWHERE):
-            return _see_function if self._shapes and fullname.startswith(_ARRAYS) else None
-        return _check_function
+        hook = self._of_signature(fullname, _see_function, _check_function)
+        return self._last("get_function_signature_hook", fullname, hook)
 
     def get_method_signature_hook(self, fullname: str) -> Hook[MethodSigContext] | None:
+        hook = self._of_signature(fullname, _see_method, _check_method)
+        return self._last("get_method_signature_hook", fullname, hook)
+
+    def _of_signature(self, fullname: str, see: Hook[C], check: Hook[C]) -> Hook[C] | None:
+        """Return a hook for a call only where its signature is ours, as mypy asks the first plugin with one alone."""
+        api = current_checker()
+        if api is not None:
+            _rewording.watch(api)
+            publish(api, NAMES, lambda: digest_of_file(api.path))
         if fullname.startswith(_ELSEWHERE):
-            return _see_method if self._shapes and fullname.startswith(_ARRAYS) else None
-        return _check_method
+            return see if self._shapes and fullname.startswith(_ARRAYS) else None
+        return check if arguments.may_ask(self.lookup_fully_qualified, fullname) else None
+
+    def _last(self, kind: str, fullname: str, hook: Hook[C] | None) -> Hook[C] | None:
+        """Return a hook that begins with the result of the first plugin behind this one that has a hook, too."""
+        if hook is None:
+            return None
+
+        def last(ctx: C) -> Any:
+            for other in plugins_behind(ctx.api, self):
+                theirs = getattr(other, kind)(fullname)
+                if theirs is not None:
+                    default = next(name for name in ctx._fields if name.startswith("default_"))
+                    return hook(ctx._replace(**{default: theirs(ctx)}))
+            return hook(ctx)
+
+        return last
 
     def get_attribute_hook(self, fullname: str) -> Hook[AttributeContext] | None:
         owner, _, name = fullname.rpartition(".")
+        hook = None
         if owner == MODULE and name == "__call__":
-            return _called_module if self._shapes else None
-        if owner != BATCH:
-            return None
-        if name == "__setattr__":
-            return _set_field
-        if name[:2] == "__":
-            return _or_default(partial(attributes.special, name=name), "default_attr_type")
-        return _read_field(name) if name not in _MEMBERS else None
+            hook = _called_module if self._shapes else None
+        elif owner == BATCH and name == "__setattr__":
+            hook = _set_field
+        elif owner == BATCH and name[:2] == "__":
+            hook = _or_default(partial(attributes.special, name=name), "default_attr_type")
+        elif owner == BATCH and name not in _MEMBERS:
+            hook = _read_field(name)
+        return self._last("get_attribute_hook", fullname, hook)
 
     def get_method_hook(self, fullname: str) -> Hook[MethodContext] | None:
         owner, _, name = fullname.rpartition(".")
-        if owner == RAGGED:
-            return _padded if name == "padded" else None
-        if name[:2] == "__" and (owner == "numpy.ndarray" or owner.startswith(_UFUNCS)):
-            return _numpys
-        return _METHODS.get(name) if owner == BATCH else None
+        hook = _METHODS.get(name) if owner == BATCH else None
+        if owner == RAGGED and name == "padded":
+            hook = _padded
+        elif name[:2] == "__" and (owner == "numpy.ndarray" or owner.startswith(_UFUNCS)):
+            hook = _numpys
+        return self._last("get_method_hook", fullname, hook)
 
 
 @cache
@@ -193,7 +219,6 @@ _set_field = _of_batch(attributes.set_field, "default_attr_type")
 
 
 def _check(ctx: FunctionSigContext | MethodSigContext) -> Any:
-    publish(ctx.api, NAMES, lambda: digest_of_file(ctx.api.path))
     if declares(ctx.default_signature) or arguments.asks_for_batch(ctx.default_signature):
         note(ctx.api)
     return arguments.check(ctx)

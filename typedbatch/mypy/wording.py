@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 _ARRAY = "ndarray[tuple[Any, ...], dtype[Any]]"
 _GENERIC = re.compile(r"\b(\w+)\[")
 _FIELDS = "Any | TypedDict({"
 
 
-def plain_words(message: str) -> str:
-    """A message with the types in it shortened."""
-    return _shortened(message).replace(_ARRAY, "ndarray")
+def plain_words(message: str, is_batch: Callable[[str], bool] | None = None) -> str:
+    """Return a message with its types shortened.
+
+    Args:
+        message: Text with types as mypy writes them.
+        is_batch: Whether the name of a generic class is that of a batch, record or protocol; a message without any of
+            them stays as it is. None for a message of the plugin's own.
+    """
+    if is_batch is not None and not any(is_batch(match[1]) for match in _GENERIC.finditer(message)):
+        return message
+    return _shortened(message, is_batch or _sounds_like_batch).replace(_ARRAY, "ndarray")
 
 
-def _shortened(text: str) -> str:
+def _sounds_like_batch(name: str) -> bool:
+    return "Batch" in name or name.endswith("Protocol")
+
+
+def _shortened(text: str, is_batch: Callable[[str], bool]) -> str:
     found: list[str] = []
     end = 0
     for match in _GENERIC.finditer(text):
@@ -24,20 +36,21 @@ def _shortened(text: str) -> str:
         close = _closing(text, match.end() - 1)
         if close is None:
             break
-        found += [text[end : match.start()], _type(match[1], text[match.end() : close])]
+        found += [text[end : match.start()], _type(match[1], text[match.end() : close], is_batch)]
         end = close + 1
     return "".join([*found, text[end:]])
 
 
-def _type(name: str, inner: str) -> str:
-    if name.rpartition(".")[2] == "Batch":
+def _type(name: str, inner: str, is_batch: Callable[[str], bool]) -> str:
+    if not is_batch(name):
+        return f"{name}[{_shortened(inner, is_batch)}]"
+    if name == "Batch":
         return name if inner == "Any" else f"{name}({', '.join(_names(inner))})"
-    if "Batch" not in name and not name.endswith("Protocol"):
-        return f"{name}[{_shortened(inner)}]"
     arguments = list(dict.fromkeys(_parts(inner)))
     if arguments == [_ARRAY]:
         return name
-    return f"{name}[{', '.join(map(_shortened, arguments if len(arguments) == 1 else _parts(inner)))}]"
+    shown = arguments if len(arguments) == 1 else _parts(inner)
+    return f"{name}[{', '.join(_shortened(one, is_batch) for one in shown)}]"
 
 
 def _names(inner: str) -> Iterator[str]:

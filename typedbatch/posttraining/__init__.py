@@ -22,6 +22,7 @@ from typedbatch.posttraining.protocols import (
 )
 from typedbatch.posttraining.records import (
     Distillation,
+    HasPairRefLogp,
     HasPolicyStep,
     HasRefLogp,
     HasRolloutLogp,
@@ -51,6 +52,7 @@ __all__ = [
     "Aggregation",
     "CausalModel",
     "Distillation",
+    "HasPairRefLogp",
     "HasPolicyStep",
     "HasRefLogp",
     "HasRolloutLogp",

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
 
+from typedbatch._compiling import is_compiling
 from typedbatch._ops.conversion import torch_side
 from typedbatch.errors import LeafError, SettingError, StructureError
 from typedbatch.posttraining.masks import as_bools
@@ -44,9 +46,10 @@ def aggregate(
 
     Raises:
         LeafError: ``losses`` or ``mask`` is not a tensor.
-        StructureError: The two have different shapes, where torch would repeat one of them, or the mask has values
-            other than 0 and 1.
-        SettingError: ``how`` is something else, or ``total`` or ``lengths`` is missing.
+        StructureError: The two have different shapes, where torch would repeat one of them, or no dimension, or the
+            mask has values other than 0 and 1.
+        SettingError: ``how`` is something else, ``total`` or ``lengths`` is missing, or ``total`` is not a number from
+            0 up.
         SizeError: ``lengths`` are not whole numbers from 0 up.
     """
     if not isinstance(losses, Tensor):
@@ -54,17 +57,19 @@ def aggregate(
     counts = as_bools(mask, "mask")
     if counts.shape != losses.shape:
         raise StructureError(f"losses are {list(losses.shape)}, but the mask is {list(counts.shape)}")
+    if not losses.ndim:
+        raise StructureError("losses have no dimension; pass one for each token, before they are added up")
     counted = torch.where(counts, losses, 0.0)  # A product would keep what is infinite in tokens that do not count.
     if how == "token":
-        return counted.sum() / _divisor(counts.sum() if total is None else total)
+        return counted.sum() / _divisor(total, counts.sum())
     if how == "dr_grpo":
         if total is None:
             raise SettingError("'dr_grpo' divides by a constant; pass total=, sequences times the greatest length")
-        return counted.sum() / _divisor(total)
+        return counted.sum() / _divisor(total, 1)
     if how != "sequence":
         raise SettingError(f"how= must be 'token', 'sequence' or 'dr_grpo', got {how!r}")
     sums, sizes = _of_sequences(counted, counts, lengths)
-    return (sums / sizes.clamp(min=1)).sum() / _divisor(len(sums) if total is None else total)
+    return (sums / sizes.clamp(min=1)).sum() / _divisor(total, len(sums))
 
 
 def _of_sequences(counted: Tensor, counts: Tensor, lengths: Lengths | None) -> tuple[Tensor, Tensor]:
@@ -81,6 +86,20 @@ def _of_sequences(counted: Tensor, counts: Tensor, lengths: Lengths | None) -> t
     return sums, counts.new_zeros(len(sizes), dtype=torch.long).index_add(0, number, counts.long())
 
 
-def _divisor(total: float | Tensor) -> float | Tensor:
-    """Return a divisor that is not 0, as batches without a counting token have loss 0."""
-    return total.clamp(min=1) if isinstance(total, Tensor) else total or 1
+def _divisor(total: float | Tensor | None, count: int | Tensor) -> float | Tensor:
+    """Return the total, or the count without one; 1 for 0, as batches without a counting token have loss 0.
+
+    Raises:
+        SettingError: The total is not one number from 0 up.
+    """
+    if total is None:
+        return count.clamp(min=1) if isinstance(count, Tensor) else count or 1
+    if is_compiling() and isinstance(total, Tensor):  # torch.compile cannot look at values
+        return torch.where(total == 0, 1, total)
+    try:
+        is_right = 0 <= float(total) < math.inf
+    except (TypeError, ValueError, RuntimeError):  # a tensor of several values raises the last
+        is_right = False
+    if not is_right:
+        raise SettingError(f"total= must be one number from 0 up, got {total!r}")
+    return total if total != 0 else 1

@@ -7,7 +7,7 @@ There are N rows with P tokens of prompts, padded on the left, and R tokens of r
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
 
 import numpy as np
 from annotated_types import Ge
@@ -20,6 +20,10 @@ from typedbatch.posttraining.rules import ends_at_the_edge, logp_close, logp_of_
 from typedbatch.records import BatchRecord
 from typedbatch.rules import Finite
 
+if TYPE_CHECKING:
+    Absent: TypeAlias = Any | None  # with Any, pyright lets two records require different ones of the optional fields
+else:
+    Absent = None
 Objects: TypeAlias = NDArray[np.object_]
 Row: TypeAlias = Float[Tensor, "N"]
 Ids: TypeAlias = Int[Tensor, "N R"]
@@ -50,13 +54,13 @@ class Rollouts(Prompts):
     """True where there is a token."""
     loss_mask: Mask
     """True where a token counts in the loss, as it was sampled by the policy and is not part of a tool's output."""
-    rollout_logp: FixedPerToken | None = None
+    rollout_logp: FixedPerToken | Absent = None
     """Log-probability of each token under the sampler that drew it, in nats."""
     response_length: Int[Tensor, "N"] | None = None
     """Number of tokens of each response."""
     truncated: Bool[Tensor, "N"] | None = None
     """True where the sampler stopped because of the maximum length."""
-    policy_step: Int[Tensor, "N"] | None = None
+    policy_step: Int[Tensor, "N"] | Absent = None
     """Version of the weights that sampled the row."""
 
     loss_is_of_responses: ClassVar[Any] = within("loss_mask", "response_mask")
@@ -77,11 +81,11 @@ class Ready(Scored):
     """Log-probability of each token under the trainer's weights before the first update, in nats."""
     advantages: FixedPerToken
     """Advantage of each token. An advantage per sample is repeated at each token of the sample."""
-    ref_logp: FixedPerToken | None = None
+    ref_logp: FixedPerToken | Absent = None
     """Log-probability of each token under the reference model, in nats."""
-    values: PerToken | None = None
+    values: PerToken | Absent = None
     """Predicted values of the critic."""
-    returns: FixedPerToken | None = None
+    returns: FixedPerToken | Absent = None
     """Value targets for the critic."""
     is_weights: Annotated[Float[Tensor, "N R"], Ge(0), NoGradient] | None = None
     """Importance weight of each token, for samples from older weights or a different engine."""
@@ -92,35 +96,34 @@ class Ready(Scored):
 class HasRolloutLogp(Rollouts):
     """Rollouts in which the log-probabilities of the sampler are required.
 
-    A subclass of several such records requires all, the later stage first: ``class Sampled(HasRefLogp,
-    HasRolloutLogp)``. In a class of your own, checkers refuse a field that is optional in its base class. pyright
-    refuses ``HasValues`` and ``HasRefLogp`` together, since each makes a field of the other one optional.
+    A subclass of several such records requires all: ``class Sampled(HasRefLogp, HasRolloutLogp)``. In a class of your
+    own, pyright refuses to require a field that has a default in its base class.
     """
 
-    rollout_logp: FixedPerToken  # pyright: ignore[reportGeneralTypeIssues, reportIncompatibleVariableOverride]  # required here
+    rollout_logp: FixedPerToken  # pyright: ignore[reportGeneralTypeIssues]  # required here
     """Log-probability of each token under the sampler that drew it, in nats."""
 
 
 class HasPolicyStep(Rollouts):
     """Rollouts in which the version of the weights is required, as for the rule ``sampled_by``."""
 
-    policy_step: Int[Tensor, "N"]  # pyright: ignore[reportGeneralTypeIssues, reportIncompatibleVariableOverride]  # required here
+    policy_step: Int[Tensor, "N"]  # pyright: ignore[reportGeneralTypeIssues]  # required here
     """Version of the weights that sampled the row."""
 
 
 class HasRefLogp(Ready):
     """Batches ready for a loss in which the log-probabilities of the reference model are required."""
 
-    ref_logp: FixedPerToken  # pyright: ignore[reportGeneralTypeIssues, reportIncompatibleVariableOverride]  # required here
+    ref_logp: FixedPerToken  # pyright: ignore[reportGeneralTypeIssues]  # required here
     """Log-probability of each token under the reference model, in nats."""
 
 
 class HasValues(Ready):
     """Batches ready for a loss in which the fields of a critic are required."""
 
-    values: PerToken  # pyright: ignore[reportGeneralTypeIssues, reportIncompatibleVariableOverride]  # required here
+    values: PerToken  # pyright: ignore[reportGeneralTypeIssues]  # required here
     """Predicted values of the critic."""
-    returns: FixedPerToken  # pyright: ignore[reportGeneralTypeIssues, reportIncompatibleVariableOverride]  # required here
+    returns: FixedPerToken  # pyright: ignore[reportGeneralTypeIssues]  # required here
     """Value targets for the critic."""
 
 
@@ -152,9 +155,9 @@ class Pairs(BatchRecord):
     """Tokens of the worse responses, padded on the right."""
     rejected_mask: Bool[Tensor, "N D"]
     """True where there is a token."""
-    ref_chosen_logp: Row | None = None
+    ref_chosen_logp: Row | Absent = None
     """Log-probability of the whole better response under the reference model, in nats."""
-    ref_rejected_logp: Row | None = None
+    ref_rejected_logp: Row | Absent = None
     """Log-probability of the whole worse response under the reference model, in nats."""
 
     @property
@@ -171,6 +174,15 @@ class Pairs(BatchRecord):
         side = Sequences(prompt_ids=self.prompt_ids, prompt_mask=self.prompt_mask, response_ids=ids, response_mask=mask)
         side.meta = self.meta
         return side
+
+
+class HasPairRefLogp(Pairs):
+    """Pairs in which the log-probabilities of the reference model are required, as the loss of DPO reads them."""
+
+    ref_chosen_logp: Row  # pyright: ignore[reportGeneralTypeIssues]  # required here
+    """Log-probability of the whole better response under the reference model, in nats."""
+    ref_rejected_logp: Row  # pyright: ignore[reportGeneralTypeIssues]  # required here
+    """Log-probability of the whole worse response under the reference model, in nats."""
 
 
 class Distillation(Rollouts):

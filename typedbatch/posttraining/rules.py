@@ -6,13 +6,13 @@ it out, ``logp_is_close = logp_close("old_logp", "rollout_logp", tolerance=1.0)`
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
 
-from typedbatch._tree.kinds import KINDS, TENSOR
 from typedbatch._tree.meta import meta_of
-from typedbatch.rules import flat, of_fields, rule
+from typedbatch.rules import flat, in_kind_of, listed, members_of, of_fields, rule, same_numbers
 
 _MIN_TOKENS = 8
 """Smallest number of tokens of a row from which missing log-probabilities are inferred: few tokens may have 0 nats."""
@@ -34,7 +34,7 @@ def within(inner: str, outer: str, /) -> Any:
         return ((flat(inside) == 0) | (flat(outside) != 0)).all(1)
 
     words = f"{inner} is True only where {outer} is"
-    return of_fields(words, holds, inner, outer, adjusted=lambda inside, outside: inside & outside)
+    return of_fields(words, holds, inner, outer, adjusted=lambda inside, outside: flat(inside) * (flat(outside) != 0))
 
 
 def ends_at_the_edge(mask: str, /) -> Any:
@@ -52,8 +52,9 @@ def ends_at_the_edge(mask: str, /) -> Any:
         return values[:, -1] | ~values.any(1) if values.shape[1] else np.ones(len(values), bool)
 
     def adjusted(present: Any) -> Any:
-        present[:, -1:] = True
-        return present
+        values = flat(present)
+        values[:, -1:] = 1
+        return values
 
     return of_fields(f"{mask} ends at the right edge", holds, mask, adjusted=adjusted)
 
@@ -78,8 +79,7 @@ def logp_of_mask(logp: str, mask: str, /) -> Any:
         return (zero | counts).all(1) & ((counts.sum(1) < _MIN_TOKENS) | (2 * missing <= counts.sum(1)))
 
     def adjusted(values: Any, counting: Any) -> Any:
-        values[values == 0] = -1
-        return values * counting
+        return np.where(flat(values) == 0, -1, flat(values)) * (flat(counting) != 0)
 
     words = f"{logp} has values where {mask} counts a token, and 0 elsewhere"
     return of_fields(words, holds, logp, mask, adjusted=adjusted)
@@ -104,10 +104,10 @@ def logp_close(one: str, other: str, /, *, mask: str = "loss_mask", tolerance: f
     def holds(ours: Any, theirs: Any, counting: Any) -> Any:
         counts = flat(counting) != 0
         apart = np.abs(flat(ours) - flat(theirs))[counts]
-        return bool(not apart.size or apart.mean() <= tolerance)
+        return not apart.size or apart.mean() <= tolerance or f"{apart.mean():.2g} nats"
 
     words = f"{one} and {other} differ by at most {tolerance:g} nats in the mean"
-    return of_fields(words, holds, one, other, mask, adjusted=lambda ours, theirs, _: theirs.to(ours.dtype))
+    return of_fields(words, holds, one, other, mask, adjusted=same_numbers)
 
 
 def sampled_by(step: str = "step", /, *, field: str = "policy_step", lag: int = 0) -> Any:
@@ -129,7 +129,14 @@ def sampled_by(step: str = "step", /, *, field: str = "policy_step", lag: int = 
         behind = int(now) - flat(versions)[:, 0]
         return (behind >= 0) & (behind <= lag)
 
-    return rule(f"{field} is meta.{step}" + (f" or at most {lag} less" if lag else ""))(holds)
+    def adjust(batch: Any, fixed: Collection[str]) -> None:
+        now, versions = meta_of(batch).get(step), batch.get(field)
+        if now is not None and versions is not None and field not in fixed:
+            batch[field] = in_kind_of(versions, np.full(versions.shape, int(now)))
+
+    marked: Any = rule(f"{field} is meta.{step}" + (f" or at most {lag} less" if lag else ""))(holds)
+    marked.__typedbatch_adjust__ = adjust
+    return marked
 
 
 def same_in_groups(field: str, group: str = "uid", /) -> Any:
@@ -144,13 +151,17 @@ def same_in_groups(field: str, group: str = "uid", /) -> Any:
     """
 
     def holds(values: Any, keys: Any) -> Any:
-        first: dict[Any, Any] = {}
-        pairs = zip(_listed(keys), _listed(values), strict=True)
-        return np.array([bool(first.setdefault(key, value) == value) for key, value in pairs], bool)
+        items, right = listed(values), np.ones(len(values), bool)
+        for members in members_of(keys):
+            right[members] = [bool(items[members[0]] == items[row]) for row in members]
+        return right
 
-    return of_fields(f"{field} is the same in each group of {group}", holds, field, group)
+    def adjusted(values: Any, keys: Any) -> Any:
+        items = listed(values)
+        for members in members_of(keys):
+            for row in members:
+                items[row] = items[members[0]]
+        return items
 
-
-def _listed(values: Any) -> list[Any]:
-    listed: list[Any] = values.tolist() if KINDS[type(values)] is TENSOR else np.asarray(values).tolist()
-    return listed
+    words = f"{field} is the same in each group of {group}"
+    return of_fields(words, holds, field, group, adjusted=adjusted)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, TypeAlias, overload
 
 import numpy as np
@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from typedbatch._ops.conversion import torch_side
 from typedbatch._ops.indexing import take
 from typedbatch._ops.padding import NO_ROW, fill_absent, take_or_zeros
-from typedbatch._ops.widths import PER_TOKEN
-from typedbatch._tree.kinds import ARRAY, KINDS, TENSOR, describe, leading_shape, new_tree
+from typedbatch._tree.kinds import ARRAY, KINDS, TENSOR, Tree, describe, leading_shape, new_tree
 from typedbatch._tree.lengths import leaves, require_rows, require_tree
 from typedbatch._tree.meta import meta_of, set_meta
 from typedbatch.batch import Batch
@@ -24,9 +23,19 @@ from typedbatch.posttraining.layouts import (
     RightPadded,
     Tokens,
 )
-from typedbatch.posttraining.masks import flags_of, require_samples, require_unbroken, require_within
+from typedbatch.posttraining.masks import flags_of, require_within
 from typedbatch.posttraining.records import Rollouts
-from typedbatch.posttraining.token_fields import Layout, layout_of, partition, shape_of_ids
+from typedbatch.posttraining.token_fields import (
+    Layout,
+    Span,
+    fields_of_span,
+    layout_of,
+    masks_of,
+    put_fields,
+    shape_of_ids,
+    span_of_name,
+    spans_of,
+)
 from typedbatch.protocols import BatchProtocol
 from typedbatch.ragged import Ragged
 from typedbatch.records import fill_defaults
@@ -34,6 +43,10 @@ from typedbatch.sequences import Side, as_lengths, cu_seqlens, padded_rows, posi
 from typedbatch.sequences import mask as mask_of
 
 Flat: TypeAlias = "NDArray[np.bool_]"
+Named: TypeAlias = tuple[Collection[str], Collection[str]]
+"""The arguments ``per_token`` and ``per_row``."""
+Numbers: TypeAlias = Mapping[Span, NDArray[np.intp]]
+"""Number of the value at each token, by the fields that have it; -1 for none."""
 
 
 class Rows(NamedTuple):
@@ -45,6 +58,8 @@ class Rows(NamedTuple):
     """Number of tokens of each sample."""
     others: dict[str, Any]
     """Fields with a value for each sample."""
+    spans: dict[str, Span]
+    """Whether fields of tokens have values for prompts, for responses, or for both."""
 
 
 @overload
@@ -83,8 +98,9 @@ def to_layout(
     """Convert rollouts to another layout. ``typedbatch.posttraining.layouts`` has the layouts' fields and shapes.
 
     The layout of ``batch`` is recognized by its fields. All tokens and all values at tokens of responses are kept.
-    Values at prompts, which ``right``, ``ragged`` and ``packed`` may have, are lost in ``split`` and ``left``. Fields
-    of tokens are copied, and fields with a value for each sample are shared.
+    Values at prompts, which ``right``, ``ragged`` and ``packed`` may have, are lost in ``split`` and ``left``, unless
+    the name of the field begins with ``prompt_``; ``left`` refuses those. Which field is one of tokens is said as for
+    :func:`trim`. Fields of tokens are copied, and fields with a value for each sample are shared.
 
     ``attention_mask``, or in ``split`` ``prompt_mask`` and ``response_mask``, is True where there is a token. The
     tokens of a row must be contiguous. Tokens that exist but do not count, such as the output of tools, are False in
@@ -116,8 +132,7 @@ def to_layout(
     if pad_token_id is None and layout not in ("ragged", "packed"):
         raise SettingError(f"the layout {layout!r} has padding; pass pad_token_id=, the id for padded positions")
     tree = require_tree(batch, "to_layout()")
-    names = frozenset((*PER_TOKEN, *per_token)) - frozenset(per_row)
-    rows = _READERS[layout_of(tree)](tree, names, frozenset(per_row))
+    rows = _READERS[layout_of(tree)](tree, (per_token, per_row))
     with under("tokens"):
         require_rows(rows.tokens, int(rows.lengths.sum()))
     for name, leaf in leaves(rows.others):
@@ -126,7 +141,7 @@ def to_layout(
             samples = len(rows.lengths)
             raise StructureError(f"{describe(leaf)} has {count[0]} rows, but there are {samples} samples", name)
     cls, fields = _WRITERS[layout](rows, pad_token_id)
-    fields = {**fields, **rows.others}
+    put_fields(rows.others, fields)
     fill_defaults(cls, fields)
     out = new_tree(cls, fields)
     set_meta(out, dict(meta_of(tree)))
@@ -136,85 +151,90 @@ def to_layout(
 # ---- from each layout ---------------------------------------------------------------------------------------------
 
 
-def _from_split(tree: Any, names: frozenset[str], per_row: frozenset[str]) -> Rows:
-    before, present = flags_of(tree, "prompt_mask"), flags_of(tree, "response_mask")
-    require_unbroken(before, "prompt_mask")
-    require_unbroken(present, "response_mask", from_start=True)
-    shape_of_ids(tree, "prompt_ids", before.shape)
-    shape_of_ids(tree, "response_ids", present.shape)
-    require_samples(present, len(before), "response_mask")
-    inner, others = partition(tree, names, per_row, present.shape, ("prompt_ids", "prompt_mask", "response_ids"))
-    require_within(present, inner, "response_mask")
-    # The prompt and response of each sample come one after the other; fields of responses are zero at prompts.
+def _from_split(tree: Any, named: Named) -> Rows:
+    masks = masks_of(tree, "split")
+    spans = spans_of(tree, masks, *named)
+    before, present = masks["prompt"], masks["response"]
+    require_within(present, tree.__dict__, "response_mask")
+    # The prompt and response of each sample come one after the other; fields of one are zero at the other.
     of_prompts = before.sum(1)
     sizes = of_prompts + present.sum(1)
     is_response = position_ids(sizes) >= np.repeat(of_prompts, sizes)
-    of_response = np.full(len(is_response), NO_ROW)
-    of_response[is_response] = np.flatnonzero(present)
-    prompt_ids, response_ids = _of_one_dtype(tree.__dict__["prompt_ids"], tree.__dict__["response_ids"])
-    tokens = _flat_rows({"input_ids": response_ids, **inner}, of_response)
-    ids, of_prompt = tokens.__dict__["input_ids"], np.flatnonzero(~is_response)
-    prompts = _flat_rows({"input_ids": prompt_ids}, np.flatnonzero(before))
-    ids[of_prompt if isinstance(ids, np.ndarray) else _like(ids, of_prompt)] = prompts.__dict__["input_ids"]
-    return Rows(tokens, sizes, others)
+    at_prompts, at_responses = np.full((2, len(is_response)), NO_ROW)
+    at_prompts[~is_response], at_responses[is_response] = np.flatnonzero(before), np.flatnonzero(present)
+    left_out = ("prompt_mask", "input_ids", "attention_mask")  # the last two may be there, and repeat the rest
+    fields = {name: value for name, value in tree.__dict__.items() if name not in left_out}
+    fields["prompt_ids"], fields["response_ids"] = _of_one_dtype(fields["prompt_ids"], fields["response_ids"])
+    numbers: Numbers = {"prompt": at_prompts, "response": at_responses, "whole": np.flatnonzero(masks["whole"])}
+    rows = _rows(fields, sizes, spans, numbers)
+    tokens = rows.tokens.__dict__
+    prompts, ids = tokens.pop("prompt_ids"), tokens.pop("response_ids")
+    at = _like(ids, np.flatnonzero(~is_response))
+    ids[at] = prompts[at]
+    tokens["input_ids"], spans["input_ids"] = ids, "whole"
+    return rows
 
 
-def _from_left(tree: Any, names: frozenset[str], per_row: frozenset[str]) -> Rows:
-    present, of_response = flags_of(tree, "attention_mask"), flags_of(tree, "response_mask")
-    require_unbroken(present, "attention_mask")
-    shape_of_ids(tree, "input_ids", present.shape)
-    require_samples(of_response, len(present), "response_mask")
+def _from_left(tree: Any, named: Named) -> Rows:
+    masks = masks_of(tree, "left")
+    spans = spans_of(tree, masks, *named)
+    present, of_response = masks["whole"], masks["response"]
     before = present.shape[1] - of_response.shape[1]
-    if before < 0:
-        raise StructureError(
-            f"it is {list(of_response.shape)}, wider than input_ids, {list(present.shape)}", "response_mask"
-        )
-    inner, others = partition(tree, names, per_row, of_response.shape, ("input_ids", "attention_mask"))
-    require_within(present[:, before:], inner, "attention_mask")
+    require_within(present[:, before:], tree.__dict__, "attention_mask")
     # tokens before the first of the response belong to the prompt and have no values
     kept = present[:, before:] & np.logical_or.accumulate(of_response, 1)
     is_kept = np.concatenate([np.zeros((len(present), before), bool), kept], 1)[present]
-    numbers = np.full(len(is_kept), NO_ROW)
-    numbers[is_kept] = np.flatnonzero(kept)
-    tokens = _flat_rows({"input_ids": tree.__dict__["input_ids"]}, np.flatnonzero(present))
-    tokens.__dict__.update(_flat_rows(inner, numbers).__dict__)
-    return Rows(tokens, present.sum(1), others)
+    at_responses = np.full(len(is_kept), NO_ROW)
+    at_responses[is_kept] = np.flatnonzero(kept)
+    fields = {name: value for name, value in tree.__dict__.items() if name != "attention_mask"}
+    return _rows(fields, present.sum(1), spans, {"response": at_responses, "whole": np.flatnonzero(present)})
 
 
-def _from_right(tree: Any, names: frozenset[str], per_row: frozenset[str]) -> Rows:
-    present = flags_of(tree, "attention_mask")
-    require_unbroken(present, "attention_mask")
-    shape_of_ids(tree, "input_ids", present.shape)
-    inner, others = partition(tree, names, per_row, present.shape, ("input_ids", "attention_mask"))
-    require_within(present, inner, "attention_mask")
-    tokens = _flat_rows({"input_ids": tree.__dict__["input_ids"], **inner}, np.flatnonzero(present))
-    return Rows(tokens, present.sum(1), others)
+def _from_right(tree: Any, named: Named) -> Rows:
+    masks = masks_of(tree, "right")
+    spans = spans_of(tree, masks, *named)
+    present = masks["whole"]
+    require_within(present, tree.__dict__, "attention_mask")
+    fields = {name: value for name, value in tree.__dict__.items() if name != "attention_mask"}
+    return _by_name(_rows(fields, present.sum(1), spans, {"whole": np.flatnonzero(present)}))
 
 
-def _from_ragged(tree: Any, _names: frozenset[str], _per_row: frozenset[str]) -> Rows:
+def _from_ragged(tree: Any, _named: Named) -> Rows:
     ragged: Ragged[Any] = tree.__dict__["tokens"]
     values: Any = ragged.values
     inner = {name: value for name, value in values.__dict__.items() if value is not None}
     others = {name: value for name, value in tree.__dict__.items() if name != "tokens"}
     with under("tokens"):
-        return Rows(Batch(inner), as_lengths(ragged.lengths), others)
+        return _by_name(Rows(Batch(inner), as_lengths(ragged.lengths), others, {}))
 
 
-def _from_packed(tree: Any, names: frozenset[str], per_row: frozenset[str]) -> Rows:
+def _from_packed(tree: Any, named: Named) -> Rows:
     tokens = shape_of_ids(tree, "input_ids")
     ends = whole_numbers(tree.__dict__["cu_seqlens"], "cu_seqlens")
     if not len(ends) or ends[0] or (ends[1:] < ends[:-1]).any() or tokens[:1] != (ends[-1],):
         expected = f"must begin with 0, never decrease and end with the number of tokens, {list(tokens[:1])}"
         raise StructureError(f"{expected}, got {ends.tolist()}", "cu_seqlens")
+    per_token, per_row = named
     if tokens == (len(ends) - 1,):  # with as many tokens as samples, shapes do not tell them apart
-        per_row = frozenset(tree.__dict__) - names
-    inner, others = partition(tree, names, per_row, tokens, ("input_ids", "cu_seqlens", "position_ids"))
-    return Rows(Batch({"input_ids": tree.__dict__["input_ids"], **inner}), np.diff(ends), others)
+        per_row = {*per_row, "uid", "rewards", "response_length", "truncated", "policy_step"} - {*per_token}
+    fields = {name: value for name, value in tree.__dict__.items() if name not in ("cu_seqlens", "position_ids")}
+    spans = spans_of(new_tree(type(tree), fields), {"whole": np.ones(tokens[:1], bool)}, per_token, per_row)
+    inner = fields_of_span(fields, spans, "whole")
+    return _by_name(Rows(Batch(inner), np.diff(ends), fields_of_span(fields, spans, "row"), {}))
 
 
-def _flat_rows(fields: dict[str, Any], numbers: NDArray[np.intp]) -> Any:
-    """Return a batch of these values of padded fields, ``(N, T, ...)``, numbered row by row; zeros for -1."""
-    return take_or_zeros(Batch({name: _flat(value) for name, value in fields.items()}), numbers)
+def _rows(fields: dict[str, Any], lengths: NDArray[np.intp], spans: dict[str, Span], numbers: Numbers) -> Rows:
+    """Return rollouts end to end, of padded fields; zeros where there is no value."""
+    tokens = Batch()
+    for span, taken in numbers.items():
+        flat = {name: _flat(value) for name, value in fields_of_span(fields, spans, span).items()}
+        put_fields(take_or_zeros(new_tree(Batch, flat), taken).__dict__, tokens.__dict__)
+    return Rows(tokens, lengths, fields_of_span(fields, spans, "row"), spans)
+
+
+def _by_name(rows: Rows) -> Rows:
+    """Return rollouts in which names say whether fields have values for prompts, for which nothing else does."""
+    return rows._replace(spans={path: span_of_name(path) for path, _ in leaves(rows.tokens.__dict__)})
 
 
 def _of_one_dtype(prompts: Any, responses: Any) -> tuple[Any, Any]:
@@ -241,6 +261,8 @@ def _of_one_dtype(prompts: Any, responses: Any) -> tuple[Any, Any]:
 def _flat(value: Any) -> Any:
     if KINDS[type(value)] in (ARRAY, TENSOR):
         return value.reshape(value.shape[0] * value.shape[1], *value.shape[2:])
+    if isinstance(value, Tree):
+        return new_tree(type(value), {name: _flat(inner) for name, inner in value.__dict__.items()})
     return take(Batch(field=value), np.ones(leading_shape(value)[:2], bool)).__dict__["field"]
 
 
@@ -251,30 +273,36 @@ RecordFields: TypeAlias = tuple[type[Batch], dict[str, Any]]
 
 def _to_split(rows: Rows, pad_token_id: Any) -> RecordFields:
     is_response, before = _split_responses(rows)
-    prompts = Batch(input_ids=rows.tokens["input_ids"])
-    prompt = _pad(prompts, before, "left", pad_token_id, ~is_response)
-    response = _pad(rows.tokens, rows.lengths - before, "right", pad_token_id, is_response)
-    ids = response.pop("input_ids")
-    fields = {
-        "prompt_ids": prompt["input_ids"],
-        "prompt_mask": _like(ids, mask_of(before, side="left")),
-        "response_ids": ids,
-    }
-    return Rollouts, {**fields, **response}
+    at_prompts = _places(before, "left", ~is_response)
+    at_responses = _places(rows.lengths - before, "right", is_response)
+    whole = fields_of_span(rows.tokens.__dict__, rows.spans, "whole")
+    ids = {"input_ids": whole.pop("input_ids")}
+    prompts = _padded({**ids, **fields_of_span(rows.tokens.__dict__, rows.spans, "prompt")}, at_prompts, pad_token_id)
+    fields = _padded(
+        {**ids, **fields_of_span(rows.tokens.__dict__, rows.spans, "response")}, at_responses, pad_token_id
+    )
+    made = {"prompt_ids": prompts.pop("input_ids"), "response_ids": fields.pop("input_ids")}
+    made["prompt_mask"] = _like(made["prompt_ids"], mask_of(before, side="left"))
+    put_fields(prompts, fields)
+    put_fields(_padded(whole, np.concatenate([at_prompts, at_responses], 1), None), fields)
+    return Rollouts, {**made, **fields}
 
 
 def _to_left(rows: Rows, pad_token_id: Any) -> RecordFields:
     is_response, before = _split_responses(rows)
-    ids = _pad(Batch(input_ids=rows.tokens["input_ids"]), rows.lengths, "left", pad_token_id)
-    present = _like(ids["input_ids"], mask_of(rows.lengths, side="left"))
-    inner = Batch({name: value for name, value in rows.tokens.__dict__.items() if name != "input_ids"})
-    response = _pad(inner, rows.lengths - before, "left", None, is_response)
-    return LeftPadded, {**ids, "attention_mask": present, **response}
+    if of_prompts := fields_of_span(rows.tokens.__dict__, rows.spans, "prompt"):
+        raise StructureError("the layout 'left' has no values of prompts; leave the field out", next(iter(of_prompts)))
+    whole = fields_of_span(rows.tokens.__dict__, rows.spans, "whole")
+    fields = _padded(whole, _places(rows.lengths, "left"), pad_token_id)
+    fields["attention_mask"] = _like(fields["input_ids"], mask_of(rows.lengths, side="left"))
+    response = fields_of_span(rows.tokens.__dict__, rows.spans, "response")
+    put_fields(_padded(response, _places(rows.lengths - before, "left", is_response), None), fields)
+    return LeftPadded, fields
 
 
 def _to_right(rows: Rows, pad_token_id: Any) -> RecordFields:
     _split_responses(rows)  # only for its check of the order of tokens
-    fields = _pad(rows.tokens, rows.lengths, "right", pad_token_id)
+    fields = _padded(rows.tokens.__dict__, _places(rows.lengths, "right"), pad_token_id)
     return RightPadded, {**fields, "attention_mask": _like(fields["input_ids"], mask_of(rows.lengths))}
 
 
@@ -313,17 +341,19 @@ def _split_responses(rows: Rows) -> tuple[Flat, NDArray[np.intp]]:
     return flags, before
 
 
-def _pad(
-    tokens: Any, lengths: NDArray[np.intp], side: Side, pad_token_id: Any, chosen: Flat | None = None
-) -> dict[str, Any]:
-    """Return the tokens, or those that are chosen, as padded rows."""
+def _places(lengths: NDArray[np.intp], side: Side, chosen: Flat | None = None) -> NDArray[np.intp]:
+    """Return the number of the token, or of the chosen one, at each position of padded rows; -1 for none."""
     numbers = padded_rows(lengths, None, side)
-    is_padding = numbers == NO_ROW
-    if chosen is not None:
-        numbers = np.where(is_padding, NO_ROW, np.append(np.flatnonzero(chosen), 0)[numbers])
-    padded = take_or_zeros(tokens, numbers)
-    if "input_ids" in tokens.__dict__:
-        fill_absent(padded, is_padding, {"input_ids": pad_token_id})
+    if chosen is None:
+        return numbers
+    return np.where(numbers == NO_ROW, NO_ROW, np.append(np.flatnonzero(chosen), 0)[numbers])
+
+
+def _padded(tokens: dict[str, Any], numbers: NDArray[np.intp], pad_token_id: Any) -> dict[str, Any]:
+    """Return the tokens with these numbers, with padding for -1."""
+    padded = take_or_zeros(new_tree(Batch, tokens), numbers)
+    if "input_ids" in tokens:
+        fill_absent(padded, numbers == NO_ROW, {"input_ids": pad_token_id})
     return dict(padded.__dict__)
 
 
@@ -334,7 +364,7 @@ def _like(ids: Any, array: NDArray[Any]) -> Any:
     return torch_side().to_tensor(array).to(ids.device)
 
 
-_READERS: Final[dict[Layout, Callable[[Any, frozenset[str], frozenset[str]], Rows]]] = {
+_READERS: Final[dict[Layout, Callable[[Any, Named], Rows]]] = {
     "split": _from_split, "left": _from_left, "right": _from_right, "ragged": _from_ragged, "packed": _from_packed,
 }  # fmt: skip
 _WRITERS: Final[dict[Layout, Callable[[Rows, Any], RecordFields]]] = {

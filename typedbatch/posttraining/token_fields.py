@@ -1,14 +1,36 @@
-"""Fields of rollouts: their layout, and which of them have a value for each token."""
+"""Fields of rollouts: their layout, and the tokens that each has values for."""
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypeAlias
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from itertools import permutations
+from typing import Any, Final, Literal, TypeAlias
 
-from typedbatch._tree.kinds import ARRAY, RAGGED, TENSOR, describe, kind_of, leading_shape
+import numpy as np
+from numpy.typing import NDArray
+
+from typedbatch._ops.widths import MASK_OF, PER_TOKEN
+from typedbatch._tree.kinds import ARRAY, RAGGED, TENSOR, Tree, describe, kind_of, leading_shape, new_tree
+from typedbatch._tree.lengths import leaves
+from typedbatch._tree.meta import keep_meta
 from typedbatch.errors import MissingFieldError, StructureError
-from typedbatch.posttraining.masks import flags_of
+from typedbatch.posttraining.masks import flags_of, require_samples, require_unbroken
+from typedbatch.schema import schema_of
+from typedbatch.schema.dims import Dim, Sort
+from typedbatch.schema.fields import Schema
 
 Layout: TypeAlias = Literal["split", "left", "right", "ragged", "packed"]
+Span: TypeAlias = Literal["prompt", "response", "whole", "row"]
+"""Tokens that a field has values for: of prompts, of responses, of both, or of none, as a value for each sample."""
+Masks: TypeAlias = Mapping[Span, NDArray[np.bool_]]
+"""True where there is a token, for each span of a layout; ``"whole"`` is last, and stands for those that it lacks."""
+
+_SPANS: Final[dict[str, Span]] = {
+    "prompt_ids": "prompt", "prompt_mask": "prompt", "input_ids": "whole", "attention_mask": "whole",
+    "position_ids": "whole", "response_ids": "response", **dict.fromkeys(PER_TOKEN, "response"),
+}  # fmt: skip
+"""Fields whose names say which tokens they have values for."""
 
 
 def layout_of(tree: Any) -> Layout:
@@ -47,23 +69,137 @@ def shape_of_ids(tree: Any, name: str, wanted: tuple[int, ...] | None = None) ->
     return shape
 
 
-def partition(
-    tree: Any, names: frozenset[str], per_row: frozenset[str], shape: tuple[int, ...], known: tuple[str, ...]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the fields of tokens and the fields with a value for each sample, without those in ``known``."""
-    inner: dict[str, Any] = {}
-    others: dict[str, Any] = {}
-    for name, value in tree.__dict__.items():
-        fits = leading_shape(value)[: len(shape)] == shape
-        if name in known or (name in names and value is None):
-            continue
-        if name in names and not fits:
-            raise StructureError(f"a field of tokens must be {list(shape)}, got {list(leading_shape(value))}", name)
-        if name not in names and fits and name not in per_row:
+def masks_of(tree: Any, layout: Layout) -> Masks:
+    """Return the mask of the tokens of each span of a layout with padding.
+
+    Raises:
+        StructureError: The masks have a gap, or a shape that does not match the others and the ids.
+    """
+    if layout == "split":
+        before, after = flags_of(tree, "prompt_mask"), flags_of(tree, "response_mask")
+        require_unbroken(before, "prompt_mask")
+        require_unbroken(after, "response_mask", from_start=True)
+        shape_of_ids(tree, "prompt_ids", before.shape)
+        shape_of_ids(tree, "response_ids", after.shape)
+        require_samples(after, len(before), "response_mask")
+        return {"prompt": before, "response": after, "whole": np.concatenate([before, after], 1)}
+    present = flags_of(tree, "attention_mask")
+    require_unbroken(present, "attention_mask")
+    shape_of_ids(tree, "input_ids", present.shape)
+    if layout == "right":
+        return {"whole": present}
+    of_response = flags_of(tree, "response_mask")
+    require_samples(of_response, len(present), "response_mask")
+    if of_response.shape[1] > present.shape[1]:
+        text = f"it is {list(of_response.shape)}, wider than input_ids, {list(present.shape)}"
+        raise StructureError(text, "response_mask")
+    return {"response": of_response, "whole": present}
+
+
+def spans_of(tree: Any, masks: Masks, per_token: Collection[str], per_row: Collection[str]) -> dict[str, Span]:
+    """Return the span of each leaf, by its dotted name.
+
+    The caller decides, else the dimensions that the record declares, else the name. A shape alone never does.
+
+    Args:
+        tree: Rollouts.
+        masks: Masks of the layout.
+        per_token: Names of fields of tokens, or of batches of them; of prompts if they begin with ``prompt_``.
+        per_row: Names of fields with a value for each sample.
+
+    Raises:
+        StructureError: A field of tokens has another shape, or a field has such a shape and nothing decides.
+    """
+    schema, axis = schema_of(type(tree)), masks["whole"].ndim - 1
+    dims = _dims_of_spans(schema, masks, axis)
+    spans: dict[str, Span] = {}
+    for path, leaf in leaves(tree.__dict__):
+        shape, name = leading_shape(leaf), path.partition(".")[0]
+        fits: list[Span] = [span for span, mask in masks.items() if shape[: mask.ndim] == mask.shape]
+        outer = {path[:end] for end, letter in enumerate(f"{path}.") if letter == "."}
+        if not outer.isdisjoint(per_row):
+            span: Span | None = "row"
+        elif not outer.isdisjoint(per_token):
+            is_whole = "whole" in fits and "response" not in fits
+            span = "prompt" if name.startswith("prompt_") else "whole" if is_whole else "response"
+        else:
+            span = _declared(_dim_of(schema, path, axis), dims, fits) or _SPANS.get(name)
+        if span is None and fits:
             raise StructureError(
-                f"may have a value for each token, as it is {list(leading_shape(value))}; name it in per_token=, or in "
-                "per_row= if it has one for each sample",
-                name,
+                f"may have a value for each token, as it is {list(shape)}; name it in per_token=, or in per_row= if it "
+                "has one for each sample",
+                path,
             )
-        (inner if name in names else others)[name] = value
-    return inner, others
+        if span is None or (leaf is None and path != name):
+            span = "row"
+        elif span != "row" and span not in masks:
+            span = "whole"
+        if leaf is not None and span not in ("row", *fits):
+            which = " of prompts" if span == "prompt" else ""
+            raise StructureError(f"a field of tokens{which} must be {list(masks[span].shape)}, got {list(shape)}", path)
+        spans[path] = span
+    return spans
+
+
+def span_of_name(path: str) -> Span:
+    """Return the span of a field of tokens by its name, as where prompts and responses are in one sequence."""
+    name = path.partition(".")[0]
+    return "prompt" if name.startswith("prompt_") else _SPANS.get(name, "response")
+
+
+def _dims_of_spans(schema: Schema, masks: Masks, axis: int) -> dict[str, Span]:
+    """Return the names that a record gives to the dimensions of ids and their masks, with the span of each."""
+    found: dict[str, set[Span]] = {}
+    for name in {*MASK_OF, *MASK_OF.values()} & _SPANS.keys():
+        dim = _dim_of(schema, name, axis)
+        if dim is not None and dim.sort is Sort.NAMED:
+            found.setdefault(dim.text, set()).add(_SPANS[name] if _SPANS[name] in masks else "whole")
+    dims: dict[str, Span] = {text: spans.pop() for text, spans in found.items() if len(spans) == 1}
+    for one, other in permutations(dims, 2):
+        if {dims[one], dims[other]} == {"prompt", "response"}:
+            dims = {**dims, f"{one}+{other}": "whole"}
+    return dims
+
+
+def _dim_of(schema: Schema, path: str, axis: int) -> Dim | None:
+    """Return a dimension of a leaf, as declared; sizes of a batch that has its own get the name of the batch, too."""
+    name, _, rest = path.partition(".")
+    field = next((field for field in schema if field.name == name), None)
+    if field is None or not rest or not field.nested:
+        return None if field is None else field.dim(axis)
+    dim = _dim_of(field.nested[0], rest, axis)
+    has_own = any(option.own_sizes for option in field.options)
+    return replace(dim, text=path) if has_own and dim is not None else dim
+
+
+def _declared(dim: Dim | None, dims: Mapping[str, Span], fits: Collection[Span]) -> Span | None:
+    """Return the span of a field with this dimension, or None if the declaration does not decide."""
+    if dim is None:
+        return None
+    if dim.text in dims and (dims[dim.text] in fits or not dim.broadcasts):
+        return dims[dim.text]
+    return "row" if {*fits} <= {*dims.values()} else None
+
+
+def fields_of_span(
+    fields: Mapping[str, Any], spans: Mapping[str, Span], span: Span, prefix: str = ""
+) -> dict[str, Any]:
+    """Return the fields of one span, those of nested batches in batches of their class."""
+    found: dict[str, Any] = {}
+    for name, value in fields.items():
+        if isinstance(value, Tree) and value.__dict__:
+            if inner := fields_of_span(value.__dict__, spans, span, f"{prefix}{name}."):
+                found[name] = new_tree(type(value), inner)
+                keep_meta(value, found[name])
+        elif spans[prefix + name] == span and (value is not None or span == "row"):
+            found[name] = value
+    return found
+
+
+def put_fields(fields: Mapping[str, Any], into: dict[str, Any]) -> None:
+    """Set fields, those of nested batches in the batches that are there."""
+    for name, value in fields.items():
+        if isinstance(value, Tree) and isinstance(into.get(name), Tree):
+            put_fields(value.__dict__, into[name].__dict__)
+        else:
+            into[name] = value

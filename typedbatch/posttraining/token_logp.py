@@ -55,7 +55,8 @@ def token_logp(
     Raises:
         SettingError: The temperature is missing, or is not above 0.
         MissingFieldError: The batch does not have the fields of any layout.
-        StructureError: The model returns logits of another shape, or a response has no token in front of it.
+        StructureError: The model returns logits of another shape, a response has no token in front of it, or a token
+            has an id that the model lacks. Ids of padding may be any.
     """
     tree: Any = require_tree(batch, "token_logp()")
     heat = _temperature(meta_of(tree).get("temperature") if temperature is None else temperature)
@@ -64,10 +65,13 @@ def token_logp(
         return _of_packed(model, tree, heat)
     mask = as_bools(tree.response_mask, "response_mask")
     if layout == "split":
-        ids = torch.cat([tree.prompt_ids, tree.response_ids], 1)
-        present = torch.cat([as_bools(tree.prompt_mask, "prompt_mask"), mask], 1)
+        masks = as_bools(tree.prompt_mask, "prompt_mask"), mask
+        sides = zip(("prompt_ids", "response_ids"), masks, strict=True)
+        ids = torch.cat([_ids_of_tokens(tree[name], there, name) for name, there in sides], 1)
+        present = torch.cat(masks, 1)
     else:
-        ids, present = tree.input_ids, as_bools(tree.attention_mask, "attention_mask")
+        present = as_bools(tree.attention_mask, "attention_mask")
+        ids = _ids_of_tokens(tree.input_ids, present, "input_ids")
     places = (present.long().cumsum(1) - 1).clamp(min=0)
     width = mask.shape[1]
     before = torch.cat([present.new_zeros(len(ids), 1), present[:, :-1]], 1)[:, ids.shape[1] - width :]
@@ -82,7 +86,8 @@ def _of_packed(model: Callable[..., Any], tree: Any, heat: float) -> Tensor:
         values, sizes = tree, as_lengths(tree.cu_seqlens.diff())
     else:
         values, sizes = tree.tokens.values, as_lengths(tree.tokens.lengths)
-    ids, mask = values.input_ids, as_bools(values.response_mask, "response_mask")
+    mask = as_bools(values.response_mask, "response_mask")
+    ids = _ids_of_tokens(values.input_ids, torch.ones_like(mask), "input_ids")
     places = torch_side().to_tensor(positions_of(sizes)).to(ids.device)
     _require_token_before(mask, places > 0)
     return torch.where(mask, _chosen(model, ids[None], None, places[None], heat)[0], 0.0)
@@ -95,9 +100,26 @@ def _chosen(model: Callable[..., Any], ids: Tensor, present: Tensor | None, plac
     if not isinstance(logits, Tensor) or logits.shape[:-1] != ids.shape:
         got = list(logits.shape) if isinstance(logits, Tensor) else type(logits).__name__
         raise StructureError(f"the model must return logits of shape {[*ids.shape, 'V']}, got {got}")
+    words = logits.shape[-1]
+    unknown = (ids >= words) if present is None else (ids >= words) & (present != 0)
+    if not is_compiling() and bool(unknown.any()):  # torch.compile cannot look at values
+        raise StructureError(f"a token has the id {int(ids[unknown][0])}, but the model has logits for {words} tokens")
     before = logits[:, :-1].float() / heat
-    chosen = before.gather(-1, ids[:, 1:, None])[..., 0] - before.logsumexp(-1)
+    chosen = before.gather(-1, ids[:, 1:, None].clamp(max=words - 1))[..., 0] - before.logsumexp(-1)
     return torch.cat([chosen.new_zeros(len(ids), 1), chosen], 1)[:, : ids.shape[1]]
+
+
+def _ids_of_tokens(ids: Tensor, present: Tensor, name: str) -> Tensor:
+    """Return ids with 0 for those of padding that no vocabulary has, as -100, which a model would take for an index.
+
+    Raises:
+        StructureError: A token has such an id.
+    """
+    if not is_compiling() and bool(((ids < 0) & present).any()):
+        row = ((ids < 0) & present).nonzero()[0].tolist()
+        text = f"the token at {row} has a negative id; padding is False in the mask of the tokens"
+        raise StructureError(text, name)
+    return ids.clamp(min=0)
 
 
 def _require_token_before(mask: Tensor, before: Tensor) -> None:
@@ -109,7 +131,10 @@ def _require_token_before(mask: Tensor, before: Tensor) -> None:
 def _temperature(value: Any) -> float:
     if value is None:
         raise SettingError("token_logp() needs the temperature of the sampler; pass temperature= or set it in the meta")
-    number = float(value)
+    try:
+        number = float(value)
+    except (TypeError, ValueError, RuntimeError):  # a tensor of several values raises the last
+        number = 0.0
     if not 0 < number < float("inf"):
         raise SettingError(f"a temperature is a number above 0, got {value!r}")
     return number

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch._ops.copying import shallow
-from typedbatch._ops.widths import PER_TOKEN
-from typedbatch._tree.kinds import leading_shape
+from typedbatch._ops.indexing import take_basic
+from typedbatch._tree.kinds import new_tree
 from typedbatch._tree.lengths import require_at_least, require_tree
-from typedbatch.posttraining.masks import flags_of, require_unbroken
-from typedbatch.posttraining.token_fields import layout_of, partition, shape_of_ids
+from typedbatch.batch import Batch
+from typedbatch.posttraining.token_fields import (
+    Layout,
+    Masks,
+    Span,
+    fields_of_span,
+    layout_of,
+    masks_of,
+    put_fields,
+    spans_of,
+)
 from typedbatch.protocols import BatchProtocol
 
 B = TypeVar("B", bound=BatchProtocol)
@@ -22,9 +31,11 @@ B = TypeVar("B", bound=BatchProtocol)
 def trim(batch: B, *, multiple_of: int = 1, per_token: Sequence[str] = (), per_row: Sequence[str] = ()) -> B:
     """Return rollouts without the columns that no row has a token in, as for a forward pass over some of the rows.
 
-    Columns are taken off at the padded edge: prompts, and fields of their shape whose names begin with ``prompt_``,
-    lose them on the left, responses on the right. Layouts without padding, ``ragged`` and ``packed``, are returned as
-    they are. Under ``checked``, a result with other widths than the argument is ``Annotated[Rollouts, SeparateSizes]``.
+    Columns are taken off at the padded edge: fields of prompts lose them on the left, those of responses on the right.
+    Which field is one of tokens is said by the arguments, by the dimension that the record declares for it, as ``R`` in
+    ``"N R"``, or by its name, and never by its shape alone. Layouts without padding, ``ragged`` and ``packed``, are
+    returned as they are. Under ``checked``, a result with other widths than the argument is ``Annotated[Rollouts,
+    SeparateSizes]``.
 
     Args:
         batch: Rollouts in any of the layouts.
@@ -44,45 +55,27 @@ def trim(batch: B, *, multiple_of: int = 1, per_token: Sequence[str] = (), per_r
     """
     multiple = require_at_least(1, multiple_of, "multiple_of")
     tree: Any = require_tree(batch, "trim()")
-    names, others = frozenset((*PER_TOKEN, *per_token)) - frozenset(per_row), frozenset(per_row)
     out = shallow(tree)
-    for fields, kept in _columns(tree, names, others, multiple):
-        for name in fields:
-            out.__dict__[name] = fields[name][:, kept]
+    if (layout := layout_of(tree)) not in ("ragged", "packed"):
+        masks = masks_of(tree, layout)
+        spans = spans_of(tree, masks, per_token, per_row)
+        for span, kept in _columns(layout, masks, multiple).items():
+            if fields := fields_of_span(tree.__dict__, spans, span):
+                put_fields(take_basic(new_tree(Batch, fields), (slice(None), kept)).__dict__, out.__dict__)
     result: B = out
     return result
 
 
-def _columns(
-    tree: Any, names: frozenset[str], per_row: frozenset[str], multiple: int
-) -> list[tuple[Mapping[str, Any], slice]]:
-    """Return groups of fields with the same columns, and the columns to keep."""
-    layout = layout_of(tree)
-    if layout in ("ragged", "packed"):
-        return []
-    if layout == "split":
-        prompts, responses = flags_of(tree, "prompt_mask"), flags_of(tree, "response_mask")
-        require_unbroken(prompts, "prompt_mask")
-        require_unbroken(responses, "response_mask", from_start=True)
-        shape_of_ids(tree, "prompt_ids", prompts.shape)
-        shape_of_ids(tree, "response_ids", responses.shape)
-        inner, _ = partition(tree, names, per_row, responses.shape, ("prompt_ids", "prompt_mask", "response_ids"))
-        of_prompts = {
-            name: value
-            for name, value in tree.__dict__.items()
-            if name.startswith("prompt_") and leading_shape(value)[:2] == prompts.shape
-        }
-        of_responses = {**inner, "response_ids": tree.__dict__["response_ids"]}
-        return [(of_prompts, _last(prompts, multiple)), (of_responses, _first(responses, multiple))]
-    present, of_response = flags_of(tree, "attention_mask"), flags_of(tree, "response_mask")
-    require_unbroken(present, "attention_mask")
-    shape_of_ids(tree, "input_ids", present.shape)
-    inner, _ = partition(tree, names, per_row, of_response.shape, ("input_ids", "attention_mask"))
-    whole = {name: tree.__dict__[name] for name in ("input_ids", "attention_mask")}
+def _columns(layout: Layout, masks: Masks, multiple: int) -> dict[Span, slice]:
+    """Return the columns to keep, by the fields that have them."""
+    whole = masks["whole"]
     if layout == "right":
-        return [({**whole, **inner}, _first(present, multiple))]
-    used = of_response & present[:, present.shape[1] - of_response.shape[1] :]
-    return [(whole, _last(present, multiple)), (inner, _last(used, multiple))]
+        return {"whole": _first(whole, multiple)}
+    if layout == "left":
+        used = masks["response"] & whole[:, whole.shape[1] - masks["response"].shape[1] :]
+        return {"response": _last(used, multiple), "whole": _last(whole, multiple)}
+    before, after = _last(masks["prompt"], multiple), _first(masks["response"], multiple)
+    return {"prompt": before, "response": after, "whole": slice(before.start, before.stop + after.stop)}
 
 
 def _first(present: NDArray[np.bool_], multiple: int) -> slice:
@@ -90,7 +83,7 @@ def _first(present: NDArray[np.bool_], multiple: int) -> slice:
 
 
 def _last(present: NDArray[np.bool_], multiple: int) -> slice:
-    return slice(present.shape[1] - _width(present[:, ::-1], multiple), None)
+    return slice(present.shape[1] - _width(present[:, ::-1], multiple), present.shape[1])
 
 
 def _width(present: NDArray[np.bool_], multiple: int) -> int:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from typedbatch._ops.construct import to_leaf
 from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch._ops.indexing import take
+from typedbatch._ops.joined_meta import MetaRule
 from typedbatch._tree.kinds import leading_shape, mask_obstacle
 from typedbatch._tree.lengths import equal_rows, require_at_least, require_tree
 from typedbatch.batch import Batch
@@ -184,7 +185,7 @@ def _first_fit(sizes: NDArray[np.intp], room: int) -> list[NDArray[np.intp]]:
     return rows_by_number(chosen)
 
 
-def restore(parts: Sequence[B], rows: Sequence[Any]) -> B:
+def restore(parts: Sequence[B], rows: Sequence[Any], *, meta: MetaRule = "error") -> B:
     """Concatenate the parts and put their rows back in the order before :func:`balance` or :func:`bins`.
 
     ``restore([batch[i] for i in rows], rows)`` equals ``batch``. The parts may also be new batches that were computed
@@ -193,6 +194,7 @@ def restore(parts: Sequence[B], rows: Sequence[Any]) -> B:
     Args:
         parts: The batches.
         rows: The row numbers of each batch.
+        meta: Treatment of a key of the meta in which the parts differ, as in :meth:`typedbatch.Batch.cat`.
 
     Raises:
         SizeError: the row numbers of all parts are not those from 0 up, each once; or a part does not have as many
@@ -208,6 +210,6 @@ def restore(parts: Sequence[B], rows: Sequence[Any]) -> B:
     order = np.concatenate([np.zeros(0, np.intp), *numbers])
     if not np.array_equal(np.sort(order), np.arange(len(order))):
         raise SizeError(f"the row numbers of all parts must be those from 0 to {len(order) - 1}, each exactly once")
-    joined: Any = Batch.cat(list(parts))
+    joined: Any = Batch.cat(list(parts), meta=meta)
     restored: B = take(joined, np.argsort(order)) if joined.__dict__ else joined
     return restored

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch._ops.copying import shallow
-from typedbatch._ops.equality import same_leaf
+from typedbatch._ops.equality import same_value
 from typedbatch._ops.indexing import take
-from typedbatch._tree.kinds import describe
+from typedbatch._ops.joined_meta import difference
 from typedbatch._tree.lengths import equal_rows, require_tree
 from typedbatch._tree.meta import meta_of, set_meta
 from typedbatch.episodes import values_of
@@ -40,8 +40,8 @@ def union(batch: B, other: BatchProtocol, *, on: str | None = None) -> B:
 
     Raises:
         StructureError: without ``on``, the batches have different numbers of rows; with ``on``, ``other`` does not have
-            a key exactly once; or both batches have a field, or a key of the meta, with different values. NaN differs
-            from NaN unless both are the same array, and None counts as a missing field.
+            a key exactly once; or both batches have a field, or a key of the meta, with different values. None counts
+            as a missing field.
         MissingFieldError: a batch lacks the field ``on``.
         NoLengthError: a field is a scalar.
     """
@@ -68,11 +68,10 @@ def _add_missing(fields: dict[str, Any], more: Mapping[str, Any], prefix: str) -
         own = fields.get(name)
         if own is None:
             fields[name] = value
-        elif value is not None and own is not value and not same_leaf(own, value):
-            differ = f"{describe(own)} and {describe(value)}"
-            raise StructureError(
-                f"both batches have it, with different values: {differ}; rename or leave out one", prefix + name
-            )
+        elif value is not None and own is not value and not same_value(own, value):
+            hint = f"; del other.meta[{name!r}] leaves one out" if prefix else "; rename or leave out one"
+            text = f"both batches have it, with different values{difference(own, value)}{hint}"
+            raise StructureError(text, prefix + name)
 
 
 def _positions(wanted: Sequence[Any], available: Sequence[Any], on: str) -> NDArray[np.intp]:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from typedbatch._closed import ClosedBatch
 from typedbatch._ops import copying
+from typedbatch._ops.construct import refuse_on_instances
 from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch._tree.kinds import BATCH, MAPPING, describe, kind_of, leading_shape, new_tree
 from typedbatch._tree.lengths import require_at_least
@@ -261,6 +262,9 @@ class MultiAgentBatch(ClosedBatch):
         for batch in self.policy_batches.values():
             batch.decompress_if_needed(columns)
         return self
+
+
+refuse_on_instances(MultiAgentBatch, "wrap_as_needed")
 
 
 def _as_sample_batch(policy: str, batch: Any) -> SampleBatch:

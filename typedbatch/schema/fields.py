@@ -148,6 +148,12 @@ class Field:
             if option.each is not None:
                 yield from option.each.every_option()
 
+    def dim(self, axis: int) -> Dim | None:
+        """Return a dimension of its arrays, or None if it may have any size or is not declared in one way."""
+        shapes = [option.shape.before for option in self.every_option() if option.kind in (ARRAY, TENSOR, DISTRIBUTION)]
+        dims = {shape[axis] if axis < len(shape) else None for shape in shapes}
+        return dim if len(dims) == 1 and (dim := dims.pop()) and dim.sort is not Sort.ANY else None
+
     def takes_none(self) -> bool:
         """Return True if the field may be None."""
         return any(option.kind is NONE for option in self.options)

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 from typedbatch._declaration import SeparateSizes
 from typedbatch._gradient import has_no_gradient
 from typedbatch._report import cut
-from typedbatch._tree.kinds import ARRAY, BATCH, DISTRIBUTION, NONE, OBJECT, RAGGED, TENSOR, Kind
+from typedbatch._tree.kinds import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, OBJECT, RAGGED, TENSOR, TENSORDICT, Kind
 from typedbatch._typing import ArrayOrTensor, Distribution
 from typedbatch.errors import DeclarationError
 from typedbatch.ragged import Ragged
@@ -83,7 +83,8 @@ def _require_true(hint: Any) -> None:
     if _is_sequence(converted[0]):
         raise DeclarationError(
             f"a batch converts a sequence to an array, so {shown} would be wrong; write NDArray[np.object_] for an "
-            "object per row, Ragged for sequences of different lengths, or the record itself for batches of it"
+            "object per row, Ragged for sequences of different lengths, dict[str, Tensor] for tensors with names, or "
+            "the record itself for batches of it"
         )
     scalar = _NUMPYS.get(class_of(converted[0]), "number")
     raise DeclarationError(
@@ -141,6 +142,11 @@ def _options(hint: Any, nested: Nested) -> Iterator[Option]:
     elif issubclass(cls, Ragged):
         inner = nested(bare(get_args(hint)[0])[0]) if get_args(hint) else None
         yield Option(RAGGED, schema=None if inner is None else inner.schema)
+    elif KINDS[cls] is TENSORDICT:
+        raise DeclarationError(
+            f"a batch does not store a {cls.__name__}, so no value could match; declare a record with its fields, and "
+            "convert values with typedbatch.bridges.tensordict.from_tensordict()"
+        )
     elif issubclass(cls, Mapping):
         args = get_args(hint)
         each = options(args[1], nested) if len(args) == 2 else ()

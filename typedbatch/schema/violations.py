@@ -58,7 +58,7 @@ class _Rules:
                 yield Problem(path, "TB403 rule-raised", rule.words, wrong, self.root, hint)
             elif wrong is not None:
                 unit = "rows" if wrong.dims == 1 else "places"
-                got = f"not so: {rule.words}"
+                got = f"not so: {rule.words}{wrong.where}"
                 if wrong.total is not None:
                     got = f"not so in {wrong.count} of {wrong.total} {unit}: {rule.words}{wrong.where}"
                 hint += f"  {wrong.rows}" if wrong.rows else ""
@@ -112,7 +112,7 @@ class _Wrong:
     Attributes:
         count: Number of False results.
         total: Number of results, or None if the rule returned a single one.
-        where: Text for the index of the first one; empty for a single result.
+        where: Text for the index of the first one; for a single result what the rule said, or nothing.
         dims: Number of dimensions of the results.
         rows: Text for the indices of the first ones, if the results are one per row and several are False.
     """
@@ -140,6 +140,8 @@ def _failures(rule: Rule | BatchRule, values: Any) -> _Wrong | str | None:
     """Evaluate a rule. Return its False results, a text if it raises an error, or None if it holds."""
     try:
         answer: Any = rule.holds(values)
+        if isinstance(answer, str):
+            return _Wrong(where=f", got {answer}")
         if isinstance(answer, (list, tuple)):
             answer = np.asarray(answer)
         kind = KINDS[type(answer)]

@@ -86,14 +86,14 @@ class _Builder:
             elif not field.optional or depth < _DEEPEST or NONE in (field.kinds or ()):
                 values[field.name] = self._value(field, here, depth)
         batch = Batch(values)
-        for rule in schema.rules:
-            if (adjust := getattr(rule.holds, "__typedbatch_adjust__", None)) is not None:
-                adjust(batch, {name for name in values if f"{path}{name}" in self._fields})
         if schema.meta is not None:
             here = f"{path}meta"
             self.used.add(here)
             given = self._fields.get(here)
             batch.meta = example_meta(schema.meta, here) if given is None else self._source.given(given)
+        for rule in schema.rules:
+            if (adjust := getattr(rule.holds, "__typedbatch_adjust__", None)) is not None:
+                adjust(batch, {name for name in values if f"{path}{name}" in self._fields})
         return batch
 
     def _value(self, field: Field, path: str, depth: int) -> Any:

@@ -52,8 +52,8 @@ def add_rollout(
             marked as truncated; None if all rows follow.
     """
     state = state_of(into)
-    state.mark = None
     with state.guard.lock:
+        state.guard.mark = None
         if new_episodes is not None:
             prepare_change(state.guard, "collect")
             state.cut_episodes(new_episodes)

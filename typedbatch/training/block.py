@@ -9,12 +9,12 @@ import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
-from typedbatch._space_values import nested
+from typedbatch._space_values import copied, nested
 from typedbatch._tree.kinds import new_tree
 from typedbatch.batch import Batch
 from typedbatch.errors import TypedBatchError
 from typedbatch.records import RolloutBatch
-from typedbatch.training.env_vector import Mask, Step, copied
+from typedbatch.training.env_vector import Mask, Step
 from typedbatch.training.infos import Infos
 from typedbatch.training.optional_columns import RolloutClass
 from typedbatch.training.step_columns import StepColumns
@@ -107,7 +107,7 @@ class Block:
         self._write(self._outcome, (step.obs_next, step.rew, step.terminated, step.truncated))
         if self._info_columns:
             try:
-                infos = self._infos.of(step.info, step.last_info, step.ended)
+                infos = self._infos.of_step(step.info, step.last_info, step.ended)
             except TypedBatchError as error:
                 raise self._with_step(error) from error.__cause__
             self._write([self._info_columns[name] for name in infos], list(infos.values()))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import replace
@@ -17,13 +16,13 @@ from typing_extensions import TypeVar
 
 from typedbatch._level import current_level
 from typedbatch._ops.conversion import no_grad, to_numpy
-from typedbatch._space_values import nested, unnested
+from typedbatch._space_values import copied, nested, unnested
 from typedbatch._tree.kinds import describe, new_tree
 from typedbatch._tree.lengths import MOST_ROWS, require_at_least
 from typedbatch._typing import Array
 from typedbatch.batch import Batch
 from typedbatch.buffers import ReplayBuffer
-from typedbatch.buffers.repeated import add_again
+from typedbatch.buffers.repeated import add_again, has_plain_methods
 from typedbatch.buffers.state import state_of
 from typedbatch.errors import LeafError, SettingError, SizeError, StructureError
 from typedbatch.protocols import ActBatchProtocol, ActStateBatchProtocol, BatchProtocol
@@ -32,7 +31,7 @@ from typedbatch.training.add_rollout import add_rollout, require_rings
 from typedbatch.training.block import Block, OneStep, Rows
 from typedbatch.training.continuity import ContinuityToken
 from typedbatch.training.counts import count_of, episode_quotas, require_one_of
-from typedbatch.training.env_vector import AnyEnvs, Vector, copied
+from typedbatch.training.env_vector import AnyEnvs, Vector
 from typedbatch.training.infos import Infos
 from typedbatch.training.optional_columns import RolloutClass, rollout_class
 from typedbatch.training.policy import A, ArrayPolicy, Obs, ObsStateBatch, Policy, RecurrentPolicy, random_policy
@@ -227,12 +226,6 @@ class Collector(Generic[R_co]):
         """The vector of environments."""
         return self._vector.envs
 
-    @property
-    def stats(self) -> CollectStats:
-        """The old name of :attr:`last_stats`."""
-        warn_of_stats()
-        return self.last_stats
-
     # ---- collecting -----------------------------------------------------------------------------------------------
 
     def reset(self, seed: int | None = None) -> None:
@@ -255,6 +248,7 @@ class Collector(Generic[R_co]):
             self.seed = seed
         obs, info = self._vector.reset(seed)
         self._set_info(info)
+        self._infos.begin(info, np.ones(self.num_envs, bool))
         self._episodes.forget()
         self._state = deepcopy(self._initial_state)  # the policy may write into its state
         self._vector.obs = obs  # set last: after an interruption before this line, the next call resets again
@@ -322,7 +316,8 @@ class Collector(Generic[R_co]):
         try:
             require_one_of(n_step, n_episode)
             policy = self._choose_policy(random)
-            for block, quota in self._blocks(n_step, n_episode, reuse=self._record is None):
+            reuse = self._record is None and has_plain_methods(into)
+            for block, quota in self._blocks(n_step, n_episode, reuse=reuse):
                 try:
                     self._gather(block, block.steps, policy, quota)
                 finally:
@@ -455,6 +450,7 @@ class Collector(Generic[R_co]):
                     block.add(step, left_out)
                 if has_infos:
                     self._set_info(step.info, step.first_info, step.ended)
+                    self._infos.begin(step.info if step.first_info is None else step.first_info, step.begins)
                 episodes.add(step.rew, left_out, step.ended)
                 if self._initial_state is not None:
                     self._state = _next_state(out, self._initial_state, step.begins)
@@ -501,15 +497,18 @@ class Collector(Generic[R_co]):
 
     def _add(self, into: Any, block: Block | OneStep) -> int:
         state, token = state_of(into), self._continuity
-        follows = token.follows(state, block.position)
-        if follows and add_again(into, block.fields):
-            token.taken(state, block.position + block.count)
-            return block.count
+        with state.guard.lock:  # no other collector adds to the buffer between the check and the mark
+            if token.follows(state, block.position) and add_again(into, block.fields):
+                token.taken(state, block.position + block.count)
+                return block.count
         rows = block.rows()
-        if len(rows.envs):
-            restarted = None if follows else np.arange(self.num_envs)
+        if not len(rows.envs):
+            return 0
+        batch = self._recorded(rows)
+        with state.guard.lock:
+            restarted = None if token.follows(state, block.position) else np.arange(self.num_envs)
             one_each = block.count == 1 and len(rows.envs) == self.num_envs > 1
-            add_rollout(into, self._recorded(rows), rows.envs, one_each=one_each, new_episodes=restarted)
+            add_rollout(into, batch, rows.envs, one_each=one_each, new_episodes=restarted)
             token.taken(state, block.position + block.count)
         return len(rows.envs)
 
@@ -520,15 +519,6 @@ class Collector(Generic[R_co]):
     def _record_stats(self, steps: int, begun: float) -> None:
         self.steps += steps
         self.last_stats = CollectStats(steps, *self._episodes.taken(), time.perf_counter() - begun)
-
-
-def warn_of_stats() -> None:
-    """Warn that ``stats`` of a collector has been renamed."""
-    warnings.warn(
-        "collector.stats has been renamed to last_stats, since it is about the last call; an epoch has epoch.collected",
-        DeprecationWarning,
-        stacklevel=3,
-    )
 
 
 def require_seed(seed: Any) -> int:

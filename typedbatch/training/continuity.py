@@ -26,9 +26,9 @@ class ContinuityToken:
         """Record that the rows up to a position have been added to the buffer with this state."""
         mark = object()
         self._end = (mark, position)
-        by.mark = mark  # set last: if anything interrupts this method, the rows do not count as continued
+        by.guard.mark = mark  # set last: if anything interrupts this method, the rows do not count as continued
 
     def follows(self, other: Any, position: int = 0) -> bool:
         """Return whether the step at a position follows the last rows that were added to ``other``."""
         mark, end = self._end
-        return mark is not None and other.mark is mark and end == position
+        return mark is not None and other.guard.mark is mark and end == position

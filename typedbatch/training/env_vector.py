@@ -13,8 +13,8 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy import ndarray
 from numpy.typing import NDArray
 
-from typedbatch._space_values import nested, unnested, with_final
-from typedbatch._tree.kinds import KINDS, TENSOR, Tree, describe, new_tree
+from typedbatch._space_values import copied, nested, unnested, with_final
+from typedbatch._tree.kinds import describe
 from typedbatch.errors import EnvironmentFailedError, SettingError, StructureError
 from typedbatch.training import processes
 from typedbatch.training.outcomes import require_outcome, require_rows_of_obs
@@ -116,6 +116,8 @@ class Vector:
             ) from None
         self._last_user = _last_user.setdefault(user, [])
         self._to_reset: Mask | None = None
+        self._of_resets: set[str] = set()
+        """Names in the infos of resets."""
         self._has_processes = processes.has_processes(envs)
         self._broken: bool = False
         self._answering: AbstractContextManager[None] = (
@@ -150,6 +152,7 @@ class Vector:
         self._broken = False
         require_rows_of_obs(obs, self.num_envs, self._space)
         self._to_reset = None
+        self._of_resets |= info.keys()
         if seed is not None:
             self.envs.action_space.seed(seed)
         return obs, info
@@ -181,10 +184,16 @@ class Vector:
         if self._mode is AutoresetMode.NEXT_STEP:
             self._to_reset, begins = done, skipped
         elif done is not None and self._mode is AutoresetMode.DISABLED:
-            obs_next, begins = copied(obs), done
+            # The environments may write into what they have returned when they are reset.
+            obs_next, rew, terminated, truncated, info = map(copied, (obs, rew, terminated, truncated, info))
+            begins = done
             obs, first = self._reset_some(done)
         elif done is not None:
             obs_next, begins, last = _with_final(obs, info, done), done, info.get("final_info")
+            if last is not None and self.envs.unwrapped is not self.envs:
+                # A wrapper of the vector has put names of the last step beside those of the reset.
+                first = {name: value for name, value in info.items() if name in self._of_resets}
+                last = {**{name: value for name, value in info.items() if name not in first}, **last}
         if obs_next is None:
             obs_next = obs
         return Step(obs_next, rew, terminated, truncated, obs, info, skipped, done, begins, last, first)
@@ -259,16 +268,3 @@ def _with_final(obs: Any, info: Mapping[str, Any], ended: Mask) -> Any:
             "final_obs",
         )
     return with_final(nested(obs), info)
-
-
-def copied(value: Any) -> Any:
-    """Return a deep copy of observations, actions or infos. Objects in an array are not copied."""
-    if isinstance(value, np.ndarray):
-        return value.copy()
-    if isinstance(value, Tree):
-        return new_tree(type(value), {name: copied(part) for name, part in value.__dict__.items()})
-    if KINDS[type(value)] is TENSOR:
-        return value.clone()
-    if isinstance(value, Mapping):
-        return {name: copied(part) for name, part in value.items()}
-    return tuple(map(copied, value)) if isinstance(value, tuple) else value

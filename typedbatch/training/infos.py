@@ -10,10 +10,9 @@ from numpy import ndarray
 from numpy.typing import NDArray
 
 from typedbatch._ops.construct import to_leaf
-from typedbatch._space_values import named
+from typedbatch._space_values import copied, named
 from typedbatch._tree.kinds import ARRAY, KINDS, MAPPING, TENSOR, describe
 from typedbatch.errors import SettingError, StructureError, under
-from typedbatch.training.env_vector import copied
 from typedbatch.training.step_columns import zeros_of
 from typedbatch.training.widening import common_dtype
 
@@ -39,6 +38,34 @@ class Infos:
         """The value of an environment that does not report a name, for each name that was reported so far."""
         self._other_names: dict[str, None] = {}
         """The other names in infos, for an error text. They are collected until all selected names were reported."""
+        self._first: tuple[Mapping[str, Any], NDArray[np.bool_]] | None = None
+        """Info of the reset of environments whose next step is the first of an episode, and their mask."""
+
+    def begin(self, info: Mapping[str, Any], begins: NDArray[np.bool_] | None) -> None:
+        """Note the info of a reset, which belongs to the rows of the next step.
+
+        Args:
+            info: Info of the reset.
+            begins: Mask of the environments that were reset; None if none were.
+        """
+        names = info.keys() & {*self.names, *(f"_{name}" for name in self.names)}
+        self._first = None if begins is None else ({name: copied(info[name]) for name in names}, begins)
+
+    def of_step(
+        self, info: Mapping[str, Any], last: Mapping[str, Any] | None, ended: NDArray[np.bool_] | None
+    ) -> dict[str, Any]:
+        """Return the values of the rows of a step; in the first of an episode, also what only the reset has reported.
+
+        Args:
+            info: Info that the vector returned.
+            last: Info of the last step of the episodes that ended, or None.
+            ended: Mask of their environments.
+        """
+        out = self.of(info, last, ended)
+        if self._first is not None:
+            steps = [(info, True)] if last is None else [(info, ~np.asarray(ended)), (last, ended)]
+            _add_first(out, *self._first, steps, self._zeros)
+        return out
 
     def of(
         self, info: Mapping[str, Any], other: Mapping[str, Any] | None = None, rows: NDArray[np.bool_] | None = None
@@ -47,7 +74,7 @@ class Infos:
 
         Args:
             info: Info that the vector returned.
-            other: Info that replaces it for some environments, for the names in it, or None.
+            other: Info that replaces it for some environments, or None.
             rows: Mask of those environments.
         """
         self._learn(info)
@@ -57,8 +84,8 @@ class Infos:
         for name, zeros in self._zeros.items():
             with under(f"info.{name}"):
                 value = _filled(info.get(name), zeros)
-                if other is not None and name in other:
-                    value = _put(value, _filled(other[name], zeros), rows)
+                if other is not None and (name in info or name in other):
+                    value = _put(value, _filled(other.get(name), zeros), rows)
             out[name] = value
         return out
 
@@ -82,6 +109,42 @@ class Infos:
                 f"infos= names {missing[0]!r}, which no environment has reported in a whole episode; "
                 f"they report {reported}"
             )
+
+
+def _reported(info: Mapping[str, Any], name: str) -> Any:
+    """Return a mask of the environments that have reported a name."""
+    return np.asarray(info.get(f"_{name}", name in info))
+
+
+def _add_first(
+    out: dict[str, Any],
+    first: Mapping[str, Any],
+    begins: Any,
+    steps: Any,
+    zeros: Mapping[str, Any],
+    path: str = "info.",
+) -> None:
+    """Put into values the parts of the info of a reset that no step has reported.
+
+    Args:
+        out: Values of the rows of a step, in which values are replaced.
+        first: Info of the reset.
+        begins: Mask of the environments that were reset.
+        steps: Infos of steps, each with a mask of the environments for which it counts.
+        zeros: Value of an environment that does not report a name.
+        path: Path of the values, for errors.
+    """
+    for name in [name for name in out if name in first]:
+        rows = begins & _reported(first, name)
+        if isinstance(out[name], dict) and isinstance(first[name], Mapping):
+            inner = [(info[name], mask & _reported(info, name)) for info, mask in steps if name in info]
+            _add_first(out[name], first[name], rows, inner, zeros[name], f"{path}{name}.")
+            continue
+        for info, mask in steps:
+            rows = rows & ~(mask & _reported(info, name))
+        if rows.any():
+            with under(f"{path}{name}"):
+                out[name] = _put(out[name], _filled(first[name], zeros[name]), rows)
 
 
 def _zeros(value: Any, before: Any) -> Any:

@@ -8,9 +8,10 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-from typedbatch._space_values import nested
+from typedbatch._space_values import copied, nested
 from typedbatch.batch import Batch
 from typedbatch.buffers import ReplayBuffer
+from typedbatch.buffers.guard import prepare_change
 from typedbatch.buffers.state import state_of
 from typedbatch.errors import EnvironmentFailedError, SettingError, StructureError
 from typedbatch.protocols import ActBatchProtocol
@@ -18,7 +19,6 @@ from typedbatch.records import RolloutBatch
 from typedbatch.training.add_rollout import add_rollout, require_rings
 from typedbatch.training.continuity import ContinuityToken
 from typedbatch.training.counts import count_of
-from typedbatch.training.env_vector import copied
 from typedbatch.training.policy import Policy, compute_action
 from typedbatch.training.stats import CollectStats, Episodes
 
@@ -109,15 +109,14 @@ class ParallelCollector:
         for buffer in into.values():
             require_rings(buffer, 1)
         steps, begun = count_of(n_step, "n_step"), time.perf_counter()
-        parts = {agent: _Part() for agent in self._agents}
+        parts = {agent: _Part(self._number) for agent in self._agents}
         try:
             for _ in range(steps):
                 self._step(parts)
         finally:
             obs, self._obs = self._obs, None
             for agent, part in parts.items():
-                if part.rows:
-                    self._add(agent, part, into[agent])
+                self._add(agent, part, into[agent])
             self._obs = obs  # set last: if anything interrupts these lines, a new episode begins
         seconds = time.perf_counter() - begun
         return {
@@ -131,7 +130,7 @@ class ParallelCollector:
             self.reset()
         before: Any = self._obs
         self._obs = None
-        act = {agent: compute_action(self._policies[agent], copied(obs)) for agent, obs in before.items()}
+        act = {agent: copied(compute_action(self._policies[agent], copied(obs))) for agent, obs in before.items()}
         obs, rew, terminated, truncated, _ = _call(self.env.step, copied(act))
         outcome = {"obs_next": obs, "rew": rew, "terminated": terminated, "truncated": truncated}
         rows = {agent: _row(agent, before[agent], act[agent], outcome) for agent in before}
@@ -141,7 +140,12 @@ class ParallelCollector:
             parts[agent].rows.append(row)
             ended = np.array([bool(row.terminated or row.truncated)])
             self._episodes[agent].add(row.rew[None], None, ended)
-        self._obs = self._current(obs)
+        after = self._current(obs)
+        if not after:  # The episode is over, also for agents without a flag and those that wait in its last step.
+            for agent, part in parts.items():
+                part.end()
+                self._episodes[agent].end(0)
+        self._obs = after
 
     def _current(self, obs: dict[Any, Any]) -> dict[Any, Any]:
         """Return the observations of the agents that act in the next step."""
@@ -151,11 +155,16 @@ class ParallelCollector:
 
     def _add(self, agent: Any, part: _Part, into: ReplayBuffer[RolloutBatch, Any]) -> None:
         """Add rows to a buffer, in which the last row is marked as truncated if they do not follow it."""
-        state, token = state_of(into), self._tokens[agent]
-        new_episodes = None if token.follows(state, part.number) else np.zeros(1, np.intp)
-        rows = Batch.stack(part.rows)
-        add_rollout(into, rows, np.zeros(len(part.rows), np.intp), new_episodes=new_episodes)
-        token.taken(state, self._number)
+        state, token, only = state_of(into), self._tokens[agent], np.zeros(1, np.intp)
+        with state.guard.lock:  # no other collector adds to the buffer between the check and the mark
+            follows = token.follows(state, part.number)
+            if part.rows:
+                rows = Batch.stack(part.rows)
+                add_rollout(into, rows, np.zeros(len(rows), np.intp), new_episodes=None if follows else only)
+                token.taken(state, self._number)
+            elif follows and part.is_over:
+                prepare_change(state.guard, "collect")
+                state.cut_episodes(only)
 
     def _require_agents(self, given: Mapping[Any, object], name: str, what: str) -> None:
         if {*given} != {*self._agents}:
@@ -166,10 +175,18 @@ class ParallelCollector:
 class _Part:
     """The rows of an agent within a call."""
 
-    def __init__(self) -> None:
+    def __init__(self, number: int) -> None:
         self.rows: list[RolloutBatch] = []
-        self.number: int = 0
-        """Number of the episode of the first row."""
+        self.number: int = number
+        """Number of the episode of the first row, or of the one at the begin of the call."""
+        self.is_over: bool = False
+        """Whether the episode at the begin of the call has ended, and the agent had no row in the call until then."""
+
+    def end(self) -> None:
+        """Mark the last row as truncated if it does not end its episode."""
+        self.is_over |= not self.rows
+        if self.rows and not (self.rows[-1].terminated or self.rows[-1].truncated):
+            self.rows[-1].truncated = np.array(True)
 
 
 def _row(agent: Any, obs: Any, act: Any, outcome: dict[str, dict[Any, Any]]) -> RolloutBatch:
@@ -185,9 +202,9 @@ def _row(agent: Any, obs: Any, act: Any, outcome: dict[str, dict[Any, Any]]) -> 
         obs=nested(obs),
         act=nested(act),
         obs_next=nested(copied(outcome["obs_next"][agent])),
-        rew=np.asarray(outcome["rew"][agent], np.float64),
-        terminated=np.asarray(outcome["terminated"][agent], bool),
-        truncated=np.asarray(outcome["truncated"][agent], bool),
+        rew=np.array(outcome["rew"][agent], np.float64),
+        terminated=np.array(outcome["terminated"][agent], bool),
+        truncated=np.array(outcome["truncated"][agent], bool),
         info=Batch(),
     )
 

@@ -12,6 +12,8 @@ from numpy import ndarray
 from numpy.typing import NDArray
 from typing_extensions import override
 
+from typedbatch._space_values import copied
+
 Outcome: TypeAlias = tuple[Any, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
 
 
@@ -34,6 +36,7 @@ class SingleEnv(SyncVectorEnv):
             return super().step(actions)
         env, infos = self.envs[0], dict[str, Any]()
         obs, rew, terminated, truncated, info = env.step(actions[0])
+        outcome = _column(rew, np.float64), _column(terminated, np.bool_), _column(truncated, np.bool_)
         if terminated or truncated:
             infos = self._add_info(infos, {"final_obs": obs, "final_info": info}, 0)
             obs, info = env.reset()
@@ -44,7 +47,13 @@ class SingleEnv(SyncVectorEnv):
             raise ValueError(f"observations of shape {space.shape} are declared, got one of {np.shape(obs)}")
         rows = np.empty((1, *space.shape), space.dtype)
         np.copyto(rows, np.asarray(obs)[None])
-        return rows, _column(rew, np.float64), _column(terminated, np.bool_), _column(truncated, np.bool_), infos
+        return rows, *outcome, infos
+
+    @override
+    def _add_info(self, vector_infos: dict[str, Any], env_info: dict[str, Any], env_num: int) -> dict[str, Any]:
+        if "final_obs" in env_info:  # before ``reset``, which may write into the same arrays
+            env_info = copied(env_info)
+        return super()._add_info(vector_infos, env_info, env_num)
 
 
 def _column(value: Any, dtype: type[np.generic]) -> NDArray[Any]:

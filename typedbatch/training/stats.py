@@ -94,10 +94,15 @@ class Episodes:
             ended = None if ended is None else ended & ~left_out
         if ended is not None:
             for env in ended.nonzero()[0].tolist():  # usually a single index; a Python loop beats numpy here
-                self._returns.append(self._return.item(env))
-                self._lengths.append(self._steps - self._began[env])
-                self._return[env] = 0
-                self._began[env] = self._steps
+                self.end(env)
+
+    def end(self, env: int) -> None:
+        """End the current episode of an environment, if it has any steps."""
+        if self._steps > self._began[env]:
+            self._returns.append(self._return.item(env))
+            self._lengths.append(self._steps - self._began[env])
+            self._return[env] = 0
+            self._began[env] = self._steps
 
     def forget(self) -> None:
         """Discard the current episodes, so that new ones begin."""

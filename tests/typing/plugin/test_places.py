@@ -152,6 +152,22 @@ def test_one_report_in_plain_words(place: str, said: dict[str, list[str]]) -> No
     assert not [line for line in said[place] if line.startswith("note: ")]
 
 
+def test_notes_show_fields_as_errors_do(kept: Path, tmp_path: Path) -> None:
+    program = f"""
+from typing import Protocol
+class HasCopy(Protocol):
+    def copy(self, how: int) -> int: ...
+{MADE}
+copied: HasCopy = b
+reveal_type(b)
+"""
+    (tmp_path / "program.py").write_text(HEAD + program, encoding="utf-8")
+    (tmp_path / "mypy.ini").write_text(CONFIG, encoding="utf-8")
+    notes = [line for line in check(tmp_path, warm(kept, PLUGIN, tmp_path / "cache")).lines if ": note: " in line]
+    assert any('note: Following member(s) of "Batch(act, obs)" have conflicts:' in line for line in notes)
+    assert ["Revealed" in line for line in notes if "TypedDict" in line] == [True]
+
+
 @pytest.mark.parametrize("place", SILENT)
 def test_nothing_is_said(place: str, said: dict[str, list[str]]) -> None:
     assert said[place] == []

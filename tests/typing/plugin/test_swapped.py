@@ -51,6 +51,14 @@ def symmetric(old: Tensor, ref: Tensor) -> Tensor:
 def reverse_kl(old: Tensor, ref: Tensor) -> Tensor:
     return kl(ref, old) + torch.zeros(())
 
+def compared(actual: Tensor, expected: Tensor) -> None:
+    torch.testing.assert_close(expected, actual)
+    np.testing.assert_allclose(desired=actual.numpy(), actual=expected.numpy())
+    check_close(expected, actual)
+
+def check_close(actual: Tensor, expected: Tensor) -> None:
+    assert torch.allclose(actual, expected)
+
 def again(old: Tensor, ref: Tensor, times: int) -> Tensor:
     return again(ref, old, times - 1) if times else old.mean()
 """

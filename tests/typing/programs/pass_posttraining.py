@@ -9,6 +9,8 @@ from typing_extensions import assert_type, override
 
 from typedbatch import Batch, Ragged, cat, checked, extend, validate
 from typedbatch.posttraining import (
+    HasPairRefLogp,
+    HasPolicyStep,
     HasRefLogp,
     HasRolloutLogp,
     HasValues,
@@ -138,6 +140,23 @@ class Critic(HasValues, HasRolloutLogp):
     meta: Sampling
 
 
+class SameStage(HasPolicyStep, HasRolloutLogp): ...
+
+
+class All(HasValues, HasPolicyStep, HasRefLogp, HasRolloutLogp): ...
+
+
+def all_required(batch: All, one: SameStage) -> None:
+    for tensor in (batch.values, batch.returns, batch.ref_logp, batch.rollout_logp, batch.policy_step):
+        whole: Tensor = tensor
+        print(whole.mean())
+    for tensor in (one.rollout_logp, one.policy_step):
+        rows: Tensor = tensor
+        print(rows.mean())
+    penalty(batch)
+    value_loss(batch)
+
+
 def required(batch: Required, critic: Critic, ready: Ready) -> None:
     assert_type(batch.meta["temperature"], float)
     for tensor in (batch.rollout_logp, batch.ref_logp, critic.values, critic.returns, critic.rollout_logp):
@@ -160,6 +179,7 @@ def pair_loss(batch: PairLossProtocol) -> Tensor:
     return loss
 
 
-def to_losses(ready: Ready, pairs: Pairs) -> None:
+def to_losses(ready: Ready, pairs: Pairs, with_reference: HasPairRefLogp) -> None:
+    pair_loss(with_reference[:2])
     packed_loss(validate(to_layout(ready, "packed"), PackedLossProtocol))
     pair_loss(validate(pairs, PairLossProtocol))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.typing.shapes.drawing import K, L, N
-from typedbatch.mypy.arrays.einops import FUNCTIONS
+from typedbatch.mypy.arrays.products import EINOPS_FUNCTIONS
 from typedbatch.mypy.arrays.sizes import Size, number
 from typedbatch.mypy.arrays.values import Arguments, Array, Axis, Literal, MisfitError
 
@@ -25,7 +25,7 @@ def tensor(*sizes: Size | int) -> Array:
 def call(name: str, array: Array, pattern: str, **sizes: int) -> str:
     by_name = {word: number(size) for word, size in sizes.items()}
     rest = (Literal("mean"),) if name == "reduce" else ()
-    return str(FUNCTIONS[name](Arguments((array, Literal(pattern), *rest), by_name, torch=True)))
+    return str(EINOPS_FUNCTIONS[name](Arguments((array, Literal(pattern), *rest), by_name, torch=True)))
 
 
 def grouped(names: list[str], cuts: list[bool]) -> str:
@@ -74,10 +74,10 @@ def test_sizes_with_names(name, sizes, pattern, given_, expected):
 
 def test_einsum():
     arrays = tensor(N, L), tensor(L, K)
-    known = FUNCTIONS["einsum"](Arguments((*arrays, Literal("batch i, i j -> batch j")), torch=True))
+    known = EINOPS_FUNCTIONS["einsum"](Arguments((*arrays, Literal("batch i, i j -> batch j")), torch=True))
     assert str(known) == "(N, K)"
     with pytest.raises(MisfitError, match=r"einsum 'a b, c b -> a c': b is L and K"):
-        FUNCTIONS["einsum"](Arguments((*arrays, Literal("a b, c b -> a c")), torch=True))
+        EINOPS_FUNCTIONS["einsum"](Arguments((*arrays, Literal("a b, c b -> a c")), torch=True))
 
 
 @pytest.mark.parametrize(

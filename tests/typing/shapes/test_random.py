@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from typedbatch.mypy.arrays.random import DRAWS
+from typedbatch.mypy.arrays.making import DRAWS
 from typedbatch.mypy.arrays.sizes import number
 from typedbatch.mypy.arrays.values import Arguments, Array, Literal, Several, Value
 

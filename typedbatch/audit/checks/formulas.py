@@ -1,16 +1,15 @@
-"""Checks of formulas that are wrong whatever the algorithm: a softmax of a softmax, weights of a mean, other masks."""
+"""Checks of formulas that no loss has, and of sums at indices that occur twice."""
 
 from __future__ import annotations
 
 from typing import Any, Final
 
+import numpy as np
 import torch
 from torch import Tensor
 from typing_extensions import override
 
-from typedbatch.audit.operations import ELEMENTWISE, PRODUCTS, dim_of
-from typedbatch.audit.roles import ADVANTAGES, LOSS_MASKS
-from typedbatch.audit.tags import Tag, Tags, listed
+from typedbatch.audit.tags import ADVANTAGES, ELEMENTWISE, LOSS_MASKS, PRODUCTS, UNKNOWN, Tags, dim_of, listed
 from typedbatch.audit.trace import Check, Operation, Trace
 
 _PER_ROW: Final = ADVANTAGES | LOSS_MASKS | frozenset({"weight", "is_weights"})
@@ -125,13 +124,8 @@ class Formulas(Check):
 
     def _find_weighted_mean(self, operation: Operation) -> None:
         for weight, tag, loss, made in operation.both_ways():
-            if (
-                tag.is_column(_PER_ROW)
-                and weight.ndim
-                and weight.shape[0] > 1
-                and not loss.ndim
-                and _is_mean(loss, made)
-            ):
+            is_mean = isinstance(loss, Tensor) and not loss.ndim and loss.requires_grad and made.from_model
+            if is_mean and made.fields and tag.is_column(_PER_ROW) and weight.ndim and weight.shape[0] > 1:
                 assert tag.column is not None
                 self._found(
                     f"{tag.column.name} {tuple(weight.shape)} is multiplied with a mean over rows, so that every row "
@@ -158,5 +152,40 @@ class Formulas(Check):
                 self._found(f"a value of {side} tokens is divided by {listed(count.names)} of {other} ones")
 
 
-def _is_mean(loss: Any, tag: Tag) -> bool:
-    return isinstance(loss, Tensor) and loss.requires_grad and tag.from_model and bool(tag.fields)
+class Accumulation(Check, operations=frozenset({"__getitem__", "__setitem__"})):
+    """The positions of an augmented assignment: each occurs once."""
+
+    def __init__(self, trace: Trace) -> None:
+        super().__init__(trace)
+        self._taken = Tags()
+        """Values that were taken at an index, which Python gives back to ``__setitem__`` after ``+=``."""
+
+    @override
+    def operation(self, operation: Operation) -> None:
+        if operation.name == "__getitem__":
+            if isinstance(operation.out, Tensor):
+                self._taken.put(operation.out, UNKNOWN)
+            return
+        value = operation.args[2]
+        if self._taken.of(value) is not None and self.trace.tag_of(value).made_by.endswith("_"):
+            count = _repeated(operation.args[1])
+            if count:
+                self.trace.found(
+                    "TB510 suspect-values",
+                    f"x[index] += values adds once where an index occurs again, as {count} do; use index_add_, "
+                    "scatter_add_ or index_put_(accumulate=True)",
+                )
+
+
+def _repeated(index: Any) -> int:
+    """Return the number of positions of an index that occur before in it."""
+    parts = [
+        part for part in (index if isinstance(index, tuple) else (index,)) if isinstance(part, (Tensor, np.ndarray))
+    ]
+    with torch.no_grad():
+        tensors = [torch.as_tensor(part) for part in parts]
+        if not tensors or any(tensor.is_floating_point() or tensor.dtype == torch.bool for tensor in tensors):
+            return 0
+        shape = np.broadcast_shapes(*(tensor.shape for tensor in tensors))
+        positions = torch.stack([tensor.expand(shape).reshape(-1) for tensor in tensors], 1)
+        return len(positions) - len(torch.unique(positions, dim=0))

@@ -24,7 +24,7 @@ from typedbatch.errors import EnvironmentFailedError, SettingError
 from typedbatch.protocols import ActBatchProtocol, BatchProtocol
 from typedbatch.records import RolloutBatch
 from typedbatch.training.add_rollout import add_rollout, require_rings
-from typedbatch.training.collector import Collector, require_seed, warn_of_stats
+from typedbatch.training.collector import Collector, require_seed
 from typedbatch.training.continuity import ContinuityToken
 from typedbatch.training.counts import episode_quotas, require_one_of
 from typedbatch.training.env_vector import Envs
@@ -211,12 +211,6 @@ class RayCollectors(Generic[R_co]):
             self._workers[index] = worker
 
     @property
-    def stats(self) -> CollectStats:
-        """Old name of ``last_stats``."""
-        warn_of_stats()
-        return self.last_stats
-
-    @property
     def num_envs(self) -> int:
         """Number of environments of all workers together."""
         return self._envs_per_worker * len(self._workers)
@@ -288,15 +282,18 @@ class RayCollectors(Generic[R_co]):
                 (None, share) for share in episode_quotas(require_at_least(1, n_episode, "n_episode"), count).tolist()
             ]
         busy = [index for index, request in enumerate(requests) if any(request)]
-        goes_on = self._continuity.follows(state_of(into))
+        state = state_of(into)
+        goes_on, mark = self._continuity.follows(state), state.guard.mark
         self._continuity.lose()  # if the call fails, steps are lost and episodes cannot be continued
         done = self._results_of_any(
             {index: self._workers[index].rows.remote(weights, *requests[index], random) for index in busy}
         )
-        for index, (rows, envs, continues, _) in done.items():
-            rings = index * self._envs_per_worker + np.arange(self._envs_per_worker)
-            add_rollout(into, rows, rings[envs], new_episodes=None if goes_on and continues else rings)
-        self._continuity.taken(state_of(into))
+        with state.guard.lock:
+            goes_on &= state.guard.mark is mark  # nothing else has added rows during the call
+            for index, (rows, envs, continues, _) in done.items():
+                rings = index * self._envs_per_worker + np.arange(self._envs_per_worker)
+                add_rollout(into, rows, rings[envs], new_episodes=None if goes_on and continues else rings)
+            self._continuity.taken(state)
         lost = sum(steps or episodes or 0 for index, (steps, episodes) in enumerate(requests) if index not in done)
         self._record_stats([stats for *_, stats in done.values()], lost, begun)
         return self.last_stats

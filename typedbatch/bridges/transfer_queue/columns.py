@@ -10,7 +10,7 @@ from tensordict import NonTensorStack, TensorDict
 
 from typedbatch._ops.conversion import leaf_to_device
 from typedbatch._ops.widths import Widths
-from typedbatch._tree.kinds import ARRAY, KINDS, TENSOR, describe, is_masked, is_objects, object_array
+from typedbatch._tree.kinds import ARRAY, KINDS, TENSOR, describe, is_masked, is_objects, new_tree, object_array
 from typedbatch.batch import Batch, cat
 from typedbatch.errors import LeafError, StreamError, under
 
@@ -55,9 +55,14 @@ def is_plain(value: Any) -> bool:
 
 
 def from_columns(
-    found: Mapping[str, Any], names: Sequence[str], rows: int, widths: Widths, pad_token_id: int | None
+    found: Mapping[str, Any],
+    names: Sequence[str],
+    rows: int,
+    declared: type[Batch],
+    widths: Widths,
+    pad_token_id: int | None,
 ) -> Batch:
-    """Return the rows that the queue has given, padded to one width where workers have put different ones.
+    """Return the rows that the queue has given, padded to one width as declared where workers have put different ones.
 
     Raises:
         StreamError: Columns or rows are missing, as after a :meth:`Stream.clear` in another process.
@@ -69,10 +74,10 @@ def from_columns(
     if short := [name for name, values in columns.items() if len(values) != rows]:
         raise StreamError(f"the queue gives {len(columns[short[0]])} of {rows} rows", short[0])
     parts = [
-        Batch({name: _joined(values[run]) for name, values in columns.items()})
+        new_tree(declared, {name: _joined(values[run]) for name, values in columns.items()})
         for run in _runs([column for column in columns.values() if isinstance(column[0], torch.Tensor)], rows)
     ]
-    return cat(parts, widths=widths, pad_token_id=pad_token_id) if len(parts) > 1 else parts[0]
+    return Batch(cat(parts, widths=widths, pad_token_id=pad_token_id) if len(parts) > 1 else parts[0])
 
 
 def _rows_of(column: Any) -> list[Any]:

@@ -247,7 +247,7 @@ class Stream:
         return convert(batch, into)
 
     def _joined(self, columns: Mapping[str, Any], names: Sequence[str], rows: int) -> Any:
-        return from_columns(columns, names, rows, self._widths, self._pad_token_id)
+        return from_columns(columns, names, rows, self._stages[-1], self._widths, self._pad_token_id)
 
     def _known(self) -> int:
         return len(call(transfer_queue.kv_list, self.name).get(self.name, {}))

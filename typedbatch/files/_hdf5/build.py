@@ -52,10 +52,14 @@ def build_value(node: Group | Data, device: Any, *, batch: bool = False) -> Any:
     fields: dict[str, Any] = {}
     for name, value in node.attributes.items():  # Tianshou stores numbers as attributes.
         kind = KINDS[type(value)]
-        is_text_or_float = isinstance(value, (float, str))
-        if kind is not SCALAR and not is_text_or_float and (kind is not ARRAY or value.dtype.hasobject):
+        is_text_or_float = isinstance(value, (bytes, float, str))
+        is_array = kind is ARRAY and (value.dtype == object or not value.dtype.hasobject)
+        if kind is not SCALAR and not is_text_or_float and not is_array:
             raise StorageError(f"expected a number, text or array in an attribute of the file, got {describe(value)}")
-        fields[decoded(name)] = value.item() if kind is SCALAR else value
+        if isinstance(value, bytes):
+            fields[decoded(name)] = text_of(value)
+        else:
+            fields[decoded(name)] = value.item() if kind is SCALAR else value
     for name, inner in node.members.items():
         with under(decoded(name)):
             fields[decoded(name)] = build_value(inner, device, batch=batch)

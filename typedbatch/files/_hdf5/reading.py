@@ -25,6 +25,7 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from typedbatch._tree.kinds import object_array
 from typedbatch.errors import StorageError, TypedBatchError, under
 from typedbatch.files._hdf5 import decoded, h5py, is_from_hdf5, text_of
 from typedbatch.files._hdf5.build import DETAILS, JSON_KINDS, TYPE, Data, Group
@@ -93,9 +94,15 @@ def read_dataset(dataset: Any, keep: Keep | None = None) -> Data:
     if not isinstance(dataset, h5py.Dataset) or dataset.is_virtual or dataset.external:
         raise StorageError("expected a dataset with its data in this file; data in other files is not read")
     try:
-        kind = text_of(_attribute(dataset, TYPE)) if TYPE in dataset.attrs else "ndarray"
+        is_ours = TYPE in dataset.attrs  # or Tianshou's; attributes of other programs mean something else
+        kind = text_of(_attribute(dataset, TYPE)) if is_ours else "ndarray"
+        if dataset.shape is None:
+            return Data("json", b"null", {})
         _require_readable(dataset, kind)
-        details = {name: _attribute(dataset, name) for name in DETAILS if name in dataset.attrs}
+        details = {name: _attribute(dataset, name) for name in DETAILS if is_ours and name in dataset.attrs}
+        text = None if is_ours else h5py.check_string_dtype(dataset.dtype)
+        if text is not None and (text.length is None or text.encoding == "utf-8"):
+            return _text(dataset)
         if kind in JSON_KINDS:
             return Data(kind, bytes(memoryview(dataset[()])), details)
         array = np.empty(dataset.shape, dataset.dtype)
@@ -106,6 +113,14 @@ def read_dataset(dataset: Any, keep: Keep | None = None) -> Data:
         if isinstance(error, StorageError) or not is_from_hdf5(error):
             raise
         raise StorageError(f"the file is damaged: {error}") from error
+
+
+def _text(dataset: h5py.Dataset) -> Data:
+    """Return the text, or the array of texts, in a dataset of another program."""
+    texts: Any = dataset.asstr("utf-8", "surrogateescape")[()]
+    content = json.dumps(texts.ravel().tolist() if dataset.shape else texts, ensure_ascii=False)
+    details = {"shape": np.array(dataset.shape, np.int64)}
+    return Data("json_ndarray" if dataset.shape else "json", content.encode("utf-8", "surrogatepass"), details)
 
 
 def _require_readable(dataset: h5py.Dataset, kind: str) -> None:
@@ -124,16 +139,24 @@ def _require_readable(dataset: h5py.Dataset, kind: str) -> None:
             raise StorageError(f"expected JSON without compression, got the filters {filters}")
         return
     if kind == "ndarray" and dataset.dtype.hasobject:
-        raise StorageError("text and data of variable length are not read")
+        if TYPE not in dataset.attrs and h5py.check_string_dtype(dataset.dtype) is not None:
+            return
+        raise StorageError(
+            "arrays of variable length, or of references, are not read; open the file with h5py, and pass from_hdf5() "
+            "the members to read"
+        )
     if kind not in ("ndarray", "Tensor", "scalar") or dataset.dtype.hasobject:
         raise StorageError(f"data of the type {kind!r} is not read: it may be a pickle, which could execute anything")
 
 
 def _attribute(owner: Any, name: str) -> Any:
     stored = owner.attrs.get_id(name)
-    if stored.dtype.hasobject and stored.shape != ():  # Each of the strings may be as long as the file.
-        raise StorageError(f"expected an attribute {name!r} with a single value, got an array of strings or objects")
-    return owner.attrs[name]
+    if not stored.dtype.hasobject or not stored.shape:  # () for a single text, None for an empty attribute
+        return owner.attrs[name]
+    if h5py.check_string_dtype(stored.dtype) is None:
+        raise StorageError(f"expected an attribute {name!r} of numbers or text, got an array of objects")
+    texts = owner.attrs[name]
+    return object_array(texts.ravel().tolist()).reshape(texts.shape)
 
 
 # ---- the process that reads -----------------------------------------------------------------------------------------
@@ -178,7 +201,9 @@ def serve() -> None:
 
 
 def _encoded(value: Any) -> Any:
-    """Return the bytes, number or array of an attribute or JSON dataset as JSON; None for a value of another type."""
+    """Return the bytes, number, text or array of an attribute or JSON dataset as JSON; None for other values."""
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        return {"texts": value.ravel().tolist(), "shape": value.shape}
     if isinstance(value, bytes):
         return [base64.b64encode(value).decode()]
     if isinstance(value, (np.generic, np.ndarray)) and value.dtype.kind in "biufS":
@@ -325,6 +350,8 @@ def _group(content: Any, arrays: Iterator[NDArray[Any]]) -> Group:
 
 def _value(encoded: Any) -> Any:
     """Return the value that :func:`_encoded` has encoded."""
+    if isinstance(encoded, dict):
+        return object_array(encoded["texts"]).reshape(encoded["shape"])
     if not isinstance(encoded, list):
         return encoded
     data = bytearray(base64.b64decode(encoded[0]))

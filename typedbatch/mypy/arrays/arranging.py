@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typedbatch.mypy.arrays.asking import (
     Axes,
     UnsureError,
+    array_and_axes,
     array_of,
     axes_of,
     nonzero,
@@ -41,11 +42,7 @@ _MINUS = number(-1)
 
 
 def _reshaped(axes: Axes, new: Axes, what: str) -> Axes:
-    """The new shape, with what stands for -1.
-
-    Raises:
-        MisfitError: it has not as many elements, or the very same names in another order.
-    """
+    """The new shape, with what stands for -1; it has as many elements, and no names in another order."""
     rest = [axis for axis in new if axis.size != _MINUS]
     old_sizes, new_sizes = _uncommon(axes, rest, empty=len(rest) == len(new))
     before, after = product(old_sizes), product(new_sizes)
@@ -144,8 +141,7 @@ def reshape_as(arguments: Arguments) -> Value:
 @understood(3, "start_dim", "end_dim")
 def flatten(arguments: Arguments) -> Value:
     """``flatten(x, start, end)``."""
-    array = array_of(arguments)
-    axes = axes_of(array)
+    array, axes = array_and_axes(arguments)
     if not arguments.torch and len(arguments.given) > 1:
         raise UnsureError
     if not axes:
@@ -171,8 +167,7 @@ def ravel(arguments: Arguments) -> Value:
 @understood(3, "dim", "sizes")
 def unflatten(arguments: Arguments) -> Value:
     """``unflatten(x, dim, sizes)``."""
-    array = array_of(arguments)
-    axes = axes_of(array)
+    array, axes = array_and_axes(arguments)
     at = place_in(axes, whole_of(arguments, 0, 1, "dim"), "unflatten")
     made = _reshaped(axes[at : at + 1], sizes_from(arguments, 2, "sizes"), "unflatten")
     return array.shaped([*axes[:at], *made, *axes[at + 1 :]])
@@ -184,8 +179,7 @@ def unflatten(arguments: Arguments) -> Value:
 @understood(2, "dim", "axis")
 def squeeze(arguments: Arguments) -> Value:
     """``squeeze(x)``, ``squeeze(x, dim)``: torch leaves other sizes than 1 alone, numpy does not take them."""
-    array = array_of(arguments)
-    axes = axes_of(array)
+    array, axes = array_and_axes(arguments)
     asked = arguments.get(1, "dim", "axis")
     if not arguments.has(1, "dim", "axis") or (is_none(asked) and not arguments.torch):
         if any(axis.size is None or axis.size.number is None for axis in axes):
@@ -229,8 +223,7 @@ def _ordered(array: Array, order: Sequence[int]) -> Array:
 @understood(64, "dims", "axes")
 def permute(arguments: Arguments) -> Value:
     """``permute(x, axes)``: all of them, in another order; numpy's ``transpose``, where none turns them round."""
-    array = array_of(arguments)
-    axes = axes_of(array)
+    array, axes = array_and_axes(arguments)
     if not arguments.has(1, "dims", "axes") or is_none(arguments.get(1, "dims", "axes")):
         if arguments.torch:
             raise UnsureError
@@ -247,8 +240,7 @@ def permute(arguments: Arguments) -> Value:
 @understood(3, "dim0", "dim1", "axis0", "axis1", "axis2")
 def swapaxes(arguments: Arguments) -> Value:
     """``swapaxes(x, one, other)``, torch's ``transpose``."""
-    array = array_of(arguments)
-    axes = axes_of(array)
+    array, axes = array_and_axes(arguments)
     if not arguments.torch and len(arguments.given) < 3:
         raise UnsureError
     one, other = (
@@ -268,8 +260,7 @@ def transpose(arguments: Arguments) -> Value:
 @understood(3, "source", "destination")
 def moveaxis(arguments: Arguments) -> Value:
     """``moveaxis(x, from, to)``."""
-    array = array_of(arguments)
-    axes = axes_of(array)
+    array, axes = array_and_axes(arguments)
     ends = [arguments.get(1, "source"), arguments.get(2, "destination")]
     if any(is_none(end) for end in ends):
         raise UnsureError
@@ -300,8 +291,7 @@ def t(arguments: Arguments) -> Value:
 @understood(1)
 def last_two(arguments: Arguments) -> Value:
     """``x.mT``, ``adjoint(x)``."""
-    array = array_of(arguments)
-    axes = axes_of(array)
+    array, axes = array_and_axes(arguments)
     if not axes:
         raise UnsureError
     if len(axes) < 2:

@@ -90,6 +90,12 @@ def axes_of(array: Array) -> Axes:
     return array.axes
 
 
+def array_and_axes(arguments: Arguments, place: int = 0, *names: str) -> tuple[Array, Axes]:
+    """An argument that is an array of the same library, with its axes."""
+    array = array_of(arguments, place, *names)
+    return array, axes_of(array)
+
+
 def flag_of(arguments: Arguments, place: int, *names: str) -> bool:
     """A flag, False if it is not given."""
     found = arguments.flag(place, *names)

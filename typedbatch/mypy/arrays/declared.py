@@ -1,4 +1,4 @@
-"""Declared shapes: read where the annotation is, and kept on mypy's type."""
+"""Declared shapes: read where the annotation is, and kept on mypy's type; marks of fields, kept with their class."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Final
 from mypy.nodes import (
     AssignmentStmt,
     Expression,
+    FuncDef,
     Import,
     ImportFrom,
     IndexExpr,
@@ -19,6 +20,7 @@ from mypy.nodes import (
     StrExpr,
     TupleExpr,
     TypeAlias,
+    TypeInfo,
 )
 from mypy.plugin import AnalyzeTypeContext
 from mypy.types import (
@@ -38,11 +40,44 @@ from mypy.types import (
 
 from typedbatch.errors import DeclarationError
 from typedbatch.mypy.arrays.dtypes import JAXTYPING, Dtypes, dtype_named
-from typedbatch.mypy.arrays.marks import note_mark
 from typedbatch.mypy.engine.report import SHAPE
 from typedbatch.mypy.internals import analyzed_by_mypy
 from typedbatch.mypy.nodes import nodes_in
 from typedbatch.schema.dims import ROWS, Dim, Shape, Sort, shape_of_text
+
+_HOME: Final = "typedbatch._steps."
+_KEPT: Final = "typedbatch steps"
+
+
+def note_mark(analyser: Any, annotation: UnboundType) -> None:
+    """Note the mark in an annotation for the field that is declared by it, if it is in the body of a class."""
+    semantic = analyser.api
+    mark = next(filter(None, (_mark(analyser, arg) for arg in annotation.args[1:])), None)
+    owner, statement = getattr(semantic, "type", None), getattr(semantic, "statement", None)
+    if mark is None or not isinstance(owner, TypeInfo):
+        return
+    field = ""
+    if isinstance(statement, FuncDef):
+        field = statement.name
+    elif isinstance(statement, AssignmentStmt) and isinstance(statement.lvalues[0], NameExpr):
+        field = statement.lvalues[0].name
+    if field:
+        owner.metadata.setdefault(_KEPT, {})[field] = mark
+
+
+def _mark(analyser: Any, argument: object) -> str | None:
+    if not isinstance(argument, UnboundType):
+        return None
+    found = analyser.api.lookup_qualified(argument.name, argument, suppress_errors=True)
+    name = (found.fullname or "") if found is not None else ""
+    return name.removeprefix(_HOME) if name.startswith(_HOME) else None
+
+
+def mark_of(owner: TypeInfo, field: str) -> str | None:
+    """Return the name of the mark of a field, by the class that declares it: ``PerStep``, ``Flag``, ``StepsFirst``."""
+    base = owner.get_containing_type_info(field)
+    return base.metadata.get(_KEPT, {}).get(field) if base is not None else None
+
 
 KEY = "declared shape"  # no attribute can have this name
 ANNOTATED = frozenset({"typing.Annotated", "typing_extensions.Annotated"})
@@ -299,11 +334,7 @@ def _numpy_dtypes(scalar: ProperType | None) -> Dtypes | None:
 
 @lru_cache(maxsize=4096)
 def _shape(text: str) -> Shape:
-    """As the run-time side reads it; what is for functions and trees only is any number of any sizes.
-
-    Raises:
-        DeclarationError: it cannot be read.
-    """
+    """As the run-time side reads it; what is for functions and trees only is any number of any sizes."""
     if "{" in text or "?" in text:
         return _ANY_SHAPE
     return shape_of_text(text)

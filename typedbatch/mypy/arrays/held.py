@@ -6,8 +6,7 @@ from typing import Any
 
 from typedbatch.mypy.arrays.declared import ONE_PER_STEP, STEPS, Declared
 from typedbatch.mypy.arrays.dtypes import told
-from typedbatch.mypy.arrays.ranks import Ranks
-from typedbatch.mypy.arrays.sizes import Name, Size, differ, named, number
+from typedbatch.mypy.arrays.sizes import Name, Ranks, Size, differ, named, number
 from typedbatch.mypy.arrays.values import MORE, UNKNOWN, Array, Axis, MisfitError, Record, shown
 from typedbatch.schema.dims import ROWS, Dim, Sort, compute
 

@@ -31,7 +31,7 @@ def take(array: Array, index: Value) -> Array:
     Raises:
         MisfitError: it has more parts than the array has axes, or a number that is beyond its axis.
     """
-    parts = index.items if isinstance(index, Several) and not _is_list(index) else (index,)
+    parts = index.items if isinstance(index, Several) and not index.listed else (index,)  # a list picks rows
     unknown = array.shaped(None)
     if array.axes is None or any(_consumes(part) is None for part in parts):
         return unknown
@@ -68,11 +68,6 @@ def assign(array: Array, index: Value, value: Value) -> Value:
         if differ(mine.size, its.size):
             raise MisfitError(f"{value} does not go into {target}: {its.size} against {mine.size}")
     return target
-
-
-def _is_list(value: Several) -> bool:
-    """Is it a list of numbers, which picks rows; a tuple is an index with several parts."""
-    return value.listed
 
 
 def _is_dots(part: Value) -> bool:

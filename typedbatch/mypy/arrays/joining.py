@@ -1,24 +1,31 @@
-"""Several arrays made one."""
+"""Several arrays made one, one made several, and the same again and again."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 from typedbatch.mypy.arrays.asking import (
+    MOST,
     Axes,
     UnsureError,
     apart,
+    array_and_axes,
+    array_of,
+    axes_of,
     flag_of,
     nonzero,
     of_torch,
     place_in,
+    product,
     same_axis,
     same_dtypes,
+    sizes_from,
     understood,
     whole_of,
 )
 from typedbatch.mypy.arrays.dtypes import of_arithmetic
-from typedbatch.mypy.arrays.sizes import number
+from typedbatch.mypy.arrays.elementwise import broadcast
+from typedbatch.mypy.arrays.sizes import Size, differ, number
 from typedbatch.mypy.arrays.values import (
     ASKED,
     UNKNOWN,
@@ -30,6 +37,7 @@ from typedbatch.mypy.arrays.values import (
     Operation,
     Several,
     Value,
+    is_none,
     shown,
 )
 
@@ -117,23 +125,13 @@ def _joined(shapes: Sequence[Axes], at: int, what: str, *, torch: bool, many: bo
     """Behind each other along an axis."""
     if any(not axes for axes in shapes):
         raise MisfitError(f"{what}: an array without axes")
-    if torch and len({len(axes) for axes in shapes}) > 1 and any(_may_be_empty(axes) for axes in shapes):
+    sizes = [axes[0].size for axes in shapes if len(axes) == 1]  # Of those that may be empty.
+    if torch and len({len(axes) for axes in shapes}) > 1 and any(size is None or not nonzero(size) for size in sizes):
         raise UnsureError
     place = place_in(shapes[0], at, what)
     axes = _merge(shapes, what, place)
-    total = number(0)
-    for shape in shapes:
-        size = shape[place].size
-        if size is None or many:
-            axes[place] = UNKNOWN
-            return tuple(axes)
-        total = total + size
-    axes[place] = Axis(total)
+    axes[place] = Axis(None if many else _sum([shape[place].size for shape in shapes]))
     return tuple(axes)
-
-
-def _may_be_empty(axes: Axes) -> bool:
-    return len(axes) == 1 and (axes[0].size is None or not nonzero(axes[0].size))
 
 
 @understood(2, *_ITEMS, "dim", "axis")
@@ -169,6 +167,224 @@ def _columns(axes: Axes) -> Axes:
     return axes if len(axes) > 1 else (*_row(axes), ASKED)
 
 
+def _along(arguments: Arguments, what: str, place: int) -> tuple[Array, Axes, int, Size | None]:
+    """The array, its axes, the place of one, and its size."""
+    array, axes = array_and_axes(arguments, 0, "input", "tensor", "ary")
+    at = place_in(axes, whole_of(arguments, 0, place, "dim", "axis"), what)
+    return array, axes, at, axes[at].size
+
+
+def _pieces(array: Array, at: int, sizes: Sequence[Size | None]) -> Several:
+    axes = list(axes_of(array))
+    return Several(tuple(array.shaped([*axes[:at], Axis(size), *axes[at + 1 :]]) for size in sizes))
+
+
+def _alike(array: Array, at: int, size: Size | None) -> Many:
+    return Many(_pieces(array, at, [size]).items[0])
+
+
+_BY = ("split_size_or_sections", "split_size", "indices_or_sections", "sections", "indices")
+_SPLIT = ("tensor", "ary", *_BY)
+
+
+@understood(3, *_SPLIT, "dim", "axis", array=False)
+def split(arguments: Arguments) -> Value:
+    """``split(x, size)`` and ``split(x, sizes)`` in torch; ``split(x, number)`` and ``split(x, places)`` in numpy."""
+    array, _, at, size = _along(arguments, "split", 2)
+    asked = arguments.get(1, *_BY)
+    if not arguments.torch:
+        return _sections(array, at, size, asked, exact=True)
+    if isinstance(asked, Several):
+        sizes = [item if isinstance(item, Size) else None for item in asked.items]
+        total = _sum(sizes)
+        if size is not None and total is not None and differ(size, total):
+            raise MisfitError(f"split: sizes that are {total} together, of {size}")
+        return _pieces(array, at, sizes)
+    return _by_size(array, at, size, asked)
+
+
+def _sum(sizes: Sequence[Size | None]) -> Size | None:
+    total = number(0)
+    for size in sizes:
+        if size is None:
+            return None
+        total = total + size
+    return total
+
+
+def _by_size(array: Array, at: int, size: Size | None, each: Value) -> Value:
+    if not isinstance(each, Size):
+        return _alike(array, at, None) if each is None else None
+    if size is None or not nonzero(size) or not nonzero(each):
+        return _alike(array, at, None)
+    if size.number is not None and each.number is not None and 0 < size.number <= MOST * each.number:
+        steps = range(0, size.number, each.number)
+        return _pieces(array, at, [number(min(each.number, size.number - start)) for start in steps])
+    count = size.divided(each)
+    return _alike(array, at, each if count is not None else None)
+
+
+def _sections(array: Array, at: int, size: Size | None, asked: Value, *, exact: bool) -> Value:
+    """So many parts, or parts that begin at some places."""
+    if isinstance(asked, Several):
+        return _pieces(array, at, [None] * (len(asked.items) + 1))
+    if not isinstance(asked, Size):
+        return None
+    count = asked.number
+    if count is not None and count < 1:
+        raise UnsureError
+    if size is not None and size.number is not None and count is not None and count <= MOST:
+        each, rest = divmod(size.number, count)
+        if rest and exact:
+            raise MisfitError(f"split: {size} into {count} equal parts")
+        return _pieces(array, at, [number(each + (part < rest)) for part in range(count)])
+    each_size = size.divided(asked) if size is not None else None
+    if count is None or count > MOST:
+        return _alike(array, at, each_size)
+    return _pieces(array, at, [each_size] * count)
+
+
+@understood(3, *_SPLIT, "dim", "axis", array=False)
+def array_split(arguments: Arguments) -> Value:
+    """``array_split(x, number)``, ``tensor_split(x, number)``: parts may differ by one."""
+    array, _, at, size = _along(arguments, "tensor_split", 2)
+    asked = arguments.get(1, *_BY)
+    return _sections(array, at, size, asked, exact=False)
+
+
+@understood(3, "chunks", "dim", array=False)
+def chunk(arguments: Arguments) -> Value:
+    """``chunk(x, number)``, which may give less."""
+    array, _, at, size = _along(arguments, "chunk", 2)
+    count = arguments.get(1, "chunks")
+    if not isinstance(count, Size):
+        return None
+    each = size.divided(count) if size is not None and nonzero(size) else None
+    is_name = size is not None and size.name is not None and not size.name.opaque
+    if each is None and is_name and size is not None and count.number is not None and count.number > 1:
+        each = size.over(count)  # Parts of other sizes are never meant.
+    if each is not None and count.number is not None and 0 < count.number <= MOST:
+        return _pieces(array, at, [each] * count.number)
+    if size is not None and size.number and count.number:
+        return _by_size(array, at, size, number(-(-size.number // count.number)))
+    return _alike(array, at, each)
+
+
+@understood(2, "dim")
+def glu(arguments: Arguments) -> Value:
+    """``glu(x, dim)``: half of an axis gates the other half."""
+    array, axes = array_and_axes(arguments)
+    at = place_in(axes, whole_of(arguments, -1, 1, "dim"), "glu")
+    size = axes[at].size
+    if size is not None and size.number is not None and size.number % 2:
+        raise MisfitError(f"glu: {size} is not even")
+    half = size.divided(number(2)) if size is not None else None
+    return array.shaped([*axes[:at], Axis(half), *axes[at + 1 :]])
+
+
+@understood(2, "dim", array=False)
+def unbind(arguments: Arguments) -> Value:
+    """``unbind(x, dim)``."""
+    array, axes, at, size = _along(arguments, "unbind", 1)
+    item = array.shaped([*axes[:at], *axes[at + 1 :]])
+    count = size.number if size is not None else None
+    return Several((item,) * count) if count is not None and count <= MOST else Many(item)
+
+
+def _times(axis: Axis, times: Axis) -> Axis:
+    size = product([axis, times])
+    return axis if times.one else Axis(size)
+
+
+@understood(64, "repeats", "axis", "sizes")
+def repeat(arguments: Arguments) -> Value:
+    """``x.repeat(2, 3)`` in torch, ``repeat(x, n, axis)`` in numpy."""
+    if not arguments.torch:
+        return _each_again(arguments, "axis")
+    array = array_of(arguments)
+    axes, times = axes_of(array), sizes_from(arguments, 1, "repeats", "sizes")
+    if len(times) < len(axes):
+        raise MisfitError(f"repeat: {len(times)} numbers for the axes of {shown(axes)}")
+    new = len(times) - len(axes)
+    kept = [_times(axis, count) for axis, count in zip(axes, times[new:], strict=True)]
+    return array.shaped([*times[:new], *kept])
+
+
+@understood(64, "A", "reps", "dims")
+def tile(arguments: Arguments) -> Value:
+    """``tile(x, numbers)``."""
+    array = array_of(arguments, 0, "input", "A")
+    axes, times = axes_of(array), sizes_from(arguments, 1, "reps", "dims")
+    new = len(times) - len(axes)
+    if new < 0:
+        times = (*(ASKED,) * -new, *times)
+    old = (*(ASKED,) * new, *axes)
+    return array.shaped([_times(axis, count) for axis, count in zip(old, times, strict=True)])
+
+
+@understood(3, "repeats", "dim")
+def repeat_interleave(arguments: Arguments) -> Value:
+    """``repeat_interleave(x, n, dim)``; with one array, places that are so many times there."""
+    if not arguments.has(1, "repeats"):
+        return Array((UNKNOWN,), None, arguments.torch)
+    return _each_again(arguments, "dim")
+
+
+def _each_again(arguments: Arguments, name: str) -> Value:
+    array = array_of(arguments)
+    axes, count = axes_of(array), arguments.get(1, "repeats")
+    times = Axis(count if isinstance(count, Size) else None)
+    if not arguments.has(2, name) or is_none(arguments.get(2, name)):
+        return array.shaped((_times(Axis(product(axes)), times),))
+    at = place_in(axes, whole_of(arguments, 0, 2, name), "repeat")
+    return array.shaped([*axes[:at], _times(axes[at], times), *axes[at + 1 :]])
+
+
+def _stretched(array: Array, new: Axes, what: str) -> Array:
+    """To a shape; -1 leaves an axis as it is."""
+    axes = axes_of(array)
+    front = len(new) - len(axes)
+    if front < 0:
+        raise MisfitError(f"{what}: {shown(axes)} has more axes than {shown(new)}")
+    out = list(new[:front])
+    for one, other in zip(axes, new[front:], strict=True):
+        as_it_is = other.size is not None and other.size.number == -1
+        if not as_it_is and not one.one and apart(one, other):
+            raise MisfitError(f"{what}: {shown(axes)} does not fit {shown(new)}: {one.size} against {other.size}")
+        out.append(one if as_it_is else other)
+    if any(axis.size is not None and axis.size.number == -1 for axis in out):
+        raise UnsureError
+    return array.shaped(out)
+
+
+@understood(64, "size", "sizes", "shape")
+def expand(arguments: Arguments) -> Value:
+    """``x.expand(3, -1)``."""
+    return _stretched(array_of(arguments), sizes_from(arguments, 1, "size", "sizes", "shape"), "expand")
+
+
+@understood(2, "array", "size", "shape")
+def broadcast_to(arguments: Arguments) -> Value:
+    """``broadcast_to(x, shape)``."""
+    array = array_of(arguments, 0, "input", "array")
+    return _stretched(array, sizes_from(arguments, 1, "size", "shape"), "broadcast_to")
+
+
+@understood(2, "other")
+def expand_as(arguments: Arguments) -> Value:
+    """``x.expand_as(other)``."""
+    return _stretched(array_of(arguments), axes_of(array_of(arguments, 1, "other")), "expand_as")
+
+
+@understood(64, array=False)
+def broadcast_tensors(arguments: Arguments) -> Value:
+    """``broadcast_tensors(x, y)``: on purpose, so ``(N, 1)`` and ``(N,)`` are as good as any."""
+    arrays = [array_of(arguments, at) for at in range(len(arguments.given))]
+    shapes = [tuple(ASKED if axis.one else axis for axis in axes_of(array)) for array in arrays]
+    axes = broadcast(shapes, "broadcast_tensors")
+    return Several(tuple(array.shaped(axes) for array in arrays))
+
+
 FUNCTIONS: dict[str, Operation] = {
     "stack": stack,
     **dict.fromkeys(("cat", "concatenate", "concat"), cat),
@@ -176,5 +392,26 @@ FUNCTIONS: dict[str, Operation] = {
     "vstack": _stacked("vstack", _rows, lambda axes: 0),
     "pad_sequence": of_torch(pad_sequence),
     "column_stack": _stacked("column_stack", _columns, lambda axes: 1),
+    "split": split,
+    **dict.fromkeys(("array_split", "tensor_split"), array_split),
+    "chunk": of_torch(chunk),
+    "unbind": of_torch(unbind),
+    "glu": of_torch(glu),
+    "repeat": repeat,
+    "tile": tile,
+    "repeat_interleave": of_torch(repeat_interleave),
+    "broadcast_to": broadcast_to,
+    "broadcast_tensors": of_torch(broadcast_tensors),
 }
-METHODS: dict[str, Operation] = {}
+METHODS: dict[str, Operation] = {
+    "split": of_torch(split),
+    "tensor_split": of_torch(array_split),
+    "chunk": of_torch(chunk),
+    "unbind": of_torch(unbind),
+    "repeat": repeat,
+    "tile": of_torch(tile),
+    "repeat_interleave": of_torch(repeat_interleave),
+    "expand": of_torch(expand),
+    "expand_as": of_torch(expand_as),
+    "broadcast_to": of_torch(broadcast_to),
+}

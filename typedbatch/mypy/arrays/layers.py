@@ -5,58 +5,168 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from typedbatch.mypy.arrays import attention, windows
+from typedbatch.mypy.arrays import windows
 from typedbatch.mypy.arrays.arranging import flatten, unflatten
-from typedbatch.mypy.arrays.asking import UnsureError, array_of, axes_of, require, sized, understood
-from typedbatch.mypy.arrays.normalizing import require_last
+from typedbatch.mypy.arrays.asking import (
+    Axes,
+    UnsureError,
+    apart,
+    array_and_axes,
+    array_of,
+    axes_of,
+    flag_of,
+    of_torch,
+    require,
+    sized,
+    understood,
+)
+from typedbatch.mypy.arrays.elementwise import broadcast
+from typedbatch.mypy.arrays.joining import glu
 from typedbatch.mypy.arrays.picking import embedding
 from typedbatch.mypy.arrays.sizes import Size, number
-from typedbatch.mypy.arrays.splitting import glu
 from typedbatch.mypy.arrays.values import (
+    ASKED,
     UNKNOWN,
     Arguments,
     Array,
     Axis,
     Layer,
+    Literal,
+    MisfitError,
     Operation,
     Several,
     Value,
+    sizes_of,
 )
+from typedbatch.mypy.arrays.windows import Constructor, of_input
+
+
+def require_last(array: Array, shape: Value, name: str) -> Array:
+    """Return an array after checking that its last axes are of a shape.
+
+    Raises:
+        MisfitError: They certainly are not.
+        UnsureError: It is not known.
+    """
+    axes, last = axes_of(array), sizes_of(shape)
+    if last is None or len(last) > len(axes):
+        raise UnsureError
+    for at, axis in enumerate(last[::-1], 1):
+        require(axes, -at, axis.size, name, array)
+    return array
+
+
+def _normalized(name: str) -> Operation:
+    """``layer_norm(x, normalized_shape)``: the last axes are of that shape."""
+
+    @understood(5, "normalized_shape", "weight", "bias", "eps")
+    def call(arguments: Arguments) -> Value:
+        return require_last(array_of(arguments), arguments.get(1, "normalized_shape"), name)
+
+    return call
+
+
+@understood(8, "num_groups", "weight", "bias", "eps", "running_mean", "running_var", "training", "momentum")
+def of_channels(arguments: Arguments) -> Value:
+    """``group_norm(x, groups)``, ``batch_norm(x, mean, var)``."""
+    return array_of(arguments)
+
+
+_MASKS: Final = (
+    "mask", "is_causal", "src_mask", "src_key_padding_mask", "tgt_mask", "tgt_is_causal", "tgt_key_padding_mask",
+    "memory_mask", "memory_is_causal", "memory_key_padding_mask",
+)  # fmt: skip
+
+
+def _require_alike(one: Axis, other: Axis, what: str, of: str) -> None:
+    if apart(one, other):
+        raise MisfitError(f"{what}: {of} of {one} and {other}")
+
+
+@understood(7, "query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
+def scaled_dot_product_attention(arguments: Arguments) -> Value:
+    """``scaled_dot_product_attention(q, k, v)`` of ``(*rows, L, D)``, ``(*rows, S, D)`` and ``(*rows, S, E)``."""
+    what = "scaled_dot_product_attention"
+    arrays = [array_of(arguments, at, word) for at, word in enumerate(("query", "key", "value"))]
+    query, key, value = (axes_of(array) for array in arrays)
+    if min(len(query), len(key), len(value)) < 2:
+        raise UnsureError
+    _require_alike(query[-1], key[-1], what, "queries and keys")
+    _require_alike(key[-2], value[-2], what, "keys and values")
+    if "enable_gqa" in arguments.named:
+        before: Axes | None = query[:-2]
+    else:
+        rows = [tuple(ASKED if axis.one else axis for axis in axes[:-2]) for axes in (query, key, value)]
+        before = broadcast(rows, what)
+    return Array((*(before or ()), query[-2], value[-1]), arrays[2].dtypes, torch=True)
+
+
+def multihead_attention(made: Arguments) -> Operation:
+    """``MultiheadAttention(embed_dim, num_heads)``: gives the outputs, and the weights of the keys for each query."""
+    name, width = "MultiheadAttention", made.get(0, "embed_dim")
+    others = [made.get(place, word) if made.has(place, word) else width for place, word in ((6, "kdim"), (7, "vdim"))]
+
+    @understood(3, "query", "key", "value", "key_padding_mask", "need_weights", "attn_mask", "is_causal", array=False)
+    def call(arguments: Arguments) -> Value:
+        arrays = [array_of(arguments, at, word) for at, word in enumerate(("query", "key", "value"))]
+        query, key, value = (axes_of(array) for array in arrays)
+        if len(query) not in (2, 3) or not len(query) == len(key) == len(value):
+            raise UnsureError
+        for array, features in zip(arrays, (width, *others), strict=True):
+            require(axes_of(array), -1, features, name, array)
+        rows_first = flag_of(made, 8, "batch_first") and len(query) == 3
+        at = 1 if rows_first else 0
+        _require_alike(key[at], value[at], name, "keys and values")
+        if len(query) == 3:
+            _require_alike(query[1 - at], key[1 - at], name, "rows of queries and keys")
+        output = Array(query, None, torch=True)
+        if arguments.flag(4, "need_weights") is False and "need_weights" in arguments.named:
+            return Several((output, Literal(None)))
+        rows = (query[1 - at],) if len(query) == 3 else ()
+        return Several((output, Array((*rows, query[at], key[at]), None, torch=True)))
+
+    return call
+
+
+def _of_width(name: str, *inputs: str) -> Constructor:
+    """``TransformerEncoderLayer(d_model, nhead)``: keeps the shape of the first input."""
+
+    def construct(made: Arguments) -> Operation:
+        width = made.get(0, "d_model")
+
+        @understood(len(inputs), *inputs, *_MASKS)
+        def call(arguments: Arguments) -> Value:
+            for at, word in enumerate(inputs):
+                array = array_of(arguments, at, word)
+                if array.axes:
+                    require(array.axes, -1, width, name, array)
+            return Array(array_of(arguments, 0, inputs[0]).axes, None, torch=True)
+
+        return call
+
+    return construct
+
+
+def _of_layers(made: Arguments) -> Operation:
+    """``TransformerEncoder(layer, num_layers)``."""
+    layer = made.get(0, "encoder_layer", "decoder_layer")
+    return layer.call if isinstance(layer, Layer) else lambda arguments: None
+
 
 ONE = number(1)
-Constructor = Callable[[Arguments], Operation]
 
 
-def _of_last(name: str, place: int, made: Arguments, inside: str, outside: str | None) -> Operation:
-    """Return a layer that replaces the size of the last axis."""
-    takes = made.get(place, inside)
-    gives = takes if outside is None else made.get(place + 1, outside)
+def _of_last(name: str, inside: str, outside: str) -> Constructor:
+    """``Linear(in_features, out_features)``: replaces the size of the last axis."""
 
-    @understood(1, "input")
-    def call(arguments: Arguments) -> Value:
-        array = array_of(arguments, 0, "input")
+    def resized(made: Arguments, array: Array) -> Array:
         axes = axes_of(array)
         if not axes:
             raise UnsureError
-        require(axes, -1, takes, name, array)
-        return Array((*axes[:-1], sized(gives)), None, torch=True)
+        require(axes, -1, made.get(0, inside), name, array)
+        return Array((*axes[:-1], sized(made.get(1, outside))), None, torch=True)
 
-    return call
-
-
-def linear(made: Arguments) -> Operation:
-    """``Linear(in_features, out_features)``."""
-    return _of_last("Linear", 0, made, "in_features", "out_features")
-
-
-def _same(made: Arguments) -> Operation:
-    """An activation, or dropout."""
-
-    @understood(1, "input")
-    def call(arguments: Arguments) -> Value:
-        return array_of(arguments, 0, "input").typed(None)
-
-    return call
+    return of_input(resized)
 
 
 def embedded(made: Arguments) -> Operation:
@@ -104,36 +214,20 @@ def _bilinear(made: Arguments) -> Operation:
 
 def _normal_of_last(name: str) -> Constructor:
     """``LayerNorm(normalized_shape)``: the last axes are of that shape."""
-
-    def construct(made: Arguments) -> Operation:
-        @understood(1, "input")
-        def call(arguments: Arguments) -> Value:
-            array = array_of(arguments, 0, "input")
-            return require_last(array, made.get(0, "normalized_shape"), name).typed(None)
-
-        return call
-
-    return construct
+    return of_input(lambda made, array: require_last(array, made.get(0, "normalized_shape"), name).typed(None))
 
 
 def _normal_of_channels(name: str, place: int, least: int, word: str) -> Constructor:
     """``BatchNorm1d(num_features)``: the second axis has that size."""
 
-    def construct(made: Arguments) -> Operation:
-        channels = made.get(place, word)
+    def checked(made: Arguments, array: Array) -> Array:
+        axes = axes_of(array)
+        if len(axes) < least:
+            raise UnsureError
+        require(axes, 1, made.get(place, word), name, array)
+        return array.typed(None)
 
-        @understood(1, "input")
-        def call(arguments: Arguments) -> Value:
-            array = array_of(arguments, 0, "input")
-            axes = axes_of(array)
-            if len(axes) < least:
-                raise UnsureError
-            require(axes, 1, channels, name, array)
-            return array.typed(None)
-
-        return call
-
-    return construct
+    return of_input(checked)
 
 
 # ---- sequences -------------------------------------------------------------------------------------------------------
@@ -149,8 +243,7 @@ def _recurrent(name: str) -> Constructor:
 
         @understood(2, "input", "hx")
         def call(arguments: Arguments) -> Value:
-            array = array_of(arguments, 0, "input")
-            axes = axes_of(array)
+            array, axes = array_and_axes(arguments, 0, "input")
             if len(axes) != 3 or both is None or "proj_size" in made.named or len(made.given) > 7:
                 raise UnsureError
             require(axes, -1, takes, name, array)
@@ -171,7 +264,7 @@ def _cell(name: str) -> Constructor:
     """``GRUCell(input_size, hidden_size)``: gives the next state."""
 
     def construct(made: Arguments) -> Operation:
-        once = _of_last(name, 0, made, "input_size", "hidden_size")
+        once = _of_last(name, "input_size", "hidden_size")(made)
 
         def call(arguments: Arguments) -> Value:
             state = once(Arguments(arguments.given[:1], torch=True))
@@ -203,8 +296,7 @@ _SAME: Final[Sequence[str]] = (
     "Hardshrink", "RReLU", "InstanceNorm1d", "InstanceNorm2d", "InstanceNorm3d",
 )  # fmt: skip
 LAYERS: Final[dict[str, Constructor]] = {
-    **dict.fromkeys(_SAME, _same),
-    **attention.LAYERS,
+    **dict.fromkeys(_SAME, of_input(lambda made, array: array.typed(None))),
     **windows.LAYERS,
     **{
         f"BatchNorm{dims}d": _normal_of_channels(f"BatchNorm{dims}d", 0, 2 if dims == 1 else dims + 2, "num_features")
@@ -220,11 +312,16 @@ LAYERS: Final[dict[str, Constructor]] = {
     "LSTM": _recurrent("LSTM"),
     "LSTMCell": _cell("LSTMCell"),
     "LayerNorm": _normal_of_last("LayerNorm"),
-    "Linear": linear,
+    "Linear": _of_last("Linear", "in_features", "out_features"),
+    "MultiheadAttention": multihead_attention,
     "RMSNorm": _normal_of_last("RMSNorm"),
     "RNN": _recurrent("RNN"),
     "RNNCell": _cell("RNNCell"),
     "Sequential": sequential,
+    "TransformerDecoder": _of_layers,
+    "TransformerDecoderLayer": _of_width("TransformerDecoderLayer", "tgt", "memory"),
+    "TransformerEncoder": _of_layers,
+    "TransformerEncoderLayer": _of_width("TransformerEncoderLayer", "src"),
     "Unflatten": unflattened,
 }
 """Layers by the names of their classes: from the arguments of a constructor to what a call gives."""
@@ -247,3 +344,11 @@ ATTRIBUTES: Final[dict[str, Callable[[Arguments], dict[str, Value]]]] = {
     "Linear": _of_linear,
 }
 """Functions that return the attributes of a layer, given the arguments of its constructor."""
+FUNCTIONS: Final[dict[str, Operation]] = {
+    "layer_norm": of_torch(_normalized("layer_norm")),
+    "rms_norm": of_torch(_normalized("rms_norm")),
+    "group_norm": of_torch(of_channels),
+    "batch_norm": of_torch(of_channels),
+    "scaled_dot_product_attention": of_torch(scaled_dot_product_attention),
+}
+METHODS: Final[dict[str, Operation]] = {}

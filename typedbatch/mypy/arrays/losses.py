@@ -65,18 +65,14 @@ def _loss(what: str, shape: Callable[[str, Axes, Axes], Axes]) -> Operation:
 
 
 def _meant_same(what: str, one: Axes, other: Axes) -> Axes:
-    """Broadcasting them gives a warning: it is never meant, but for one number, and where the 1 was put there.
-
-    Raises:
-        MisfitError: they are not the same.
-    """
+    """Broadcasting them gives a warning: it is never meant, but for one number, and where the 1 was put there."""
     if not one or not other:
         return one or other
     if len(one) != len(other) or any(_mismatch(a, b) for a, b in zip(one, other, strict=True)):
         if not any(axis.asked for axis in (*one, *other)):
             raise MisfitError(f"{what}: {shown(one)} and {shown(other)} are not the same shape")
         return _spread(what, one, other)
-    return tuple(_either(a, b) for a, b in zip(one, other, strict=True))
+    return tuple(Axis(a.size) if a.size == b.size else UNKNOWN for a, b in zip(one, other, strict=True))
 
 
 def _mismatch(one: Axis, other: Axis) -> bool:
@@ -87,10 +83,6 @@ def _mismatch(one: Axis, other: Axis) -> bool:
     return apart(one, other)
 
 
-def _either(one: Axis, other: Axis) -> Axis:
-    return Axis(one.size) if one.size == other.size else UNKNOWN
-
-
 def _spread(what: str, one: Axes, other: Axes) -> Axes:
     shapes = [tuple(ASKED if axis.one else axis for axis in axes) for axes in (one, other)]
     axes = broadcast(shapes, what)
@@ -99,11 +91,7 @@ def _spread(what: str, one: Axes, other: Axes) -> Axes:
 
 
 def _must_be_same(what: str, one: Axes, other: Axes) -> Axes:
-    """These refuse to broadcast.
-
-    Raises:
-        MisfitError: they are not the same.
-    """
+    """These refuse to broadcast."""
     asked = any(axis.asked for axis in (*one, *other))
     if len(one) != len(other) or any(
         apart(a, b) or (not asked and _mismatch(a, b)) for a, b in zip(one, other, strict=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from typedbatch.mypy.arrays.asking import (
     Axes,
     UnsureError,
     apart,
+    array_and_axes,
     array_of,
     axes_of,
     flag_of,
@@ -44,10 +45,6 @@ def _index(arguments: Arguments, place: int, what: str) -> Array:
     return index
 
 
-def _plain(axes: Iterable[Axis]) -> Axes:
-    return tuple(Axis(axis.size) for axis in axes)
-
-
 def _require_inside(index: Axes, axes: Axes, at: int, what: str) -> None:
     """An index has as many axes; along others than its own, it may be smaller, not greater."""
     text = f"{what}: an index of {shown(index)} for {shown(axes)}"
@@ -69,7 +66,7 @@ def gather(arguments: Arguments) -> Value:
     axes, shape = axes_of(array), axes_of(index)
     at = place_in(axes, whole_of(arguments, 0, 1, "dim"), "gather")
     _require_inside(shape, axes, at, "gather")
-    return array.shaped(_plain(shape))
+    return array.shaped([Axis(axis.size) for axis in shape])
 
 
 def _scatter(what: str) -> Operation:
@@ -215,8 +212,7 @@ def unique(arguments: Arguments) -> Value:
 @understood(4, "offset", "dim1", "dim2", "axis1", "axis2")
 def diagonal(arguments: Arguments) -> Value:
     """``diagonal(x, offset, one, other)``: behind the other axes."""
-    array = array_of(arguments)
-    axes = axes_of(array)
+    array, axes = array_and_axes(arguments)
     one, other = (
         place_in(axes, whole_of(arguments, default, place, *names), "diagonal")
         for default, place, names in ((0, 2, ("dim1", "axis1")), (1, 3, ("dim2", "axis2")))
@@ -252,8 +248,7 @@ def diag(arguments: Arguments) -> Value:
 @understood(4, "offset", "dim1", "dim2")
 def diag_embed(arguments: Arguments) -> Value:
     """``diag_embed(x)``: the last axis along the diagonal of matrices."""
-    array = array_of(arguments)
-    axes = axes_of(array)
+    array, axes = array_and_axes(arguments)
     if len(arguments.given) > 1 or arguments.named or not axes:
         raise UnsureError
     return array.shaped((*axes, Axis(axes[-1].size)))

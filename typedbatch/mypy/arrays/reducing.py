@@ -10,6 +10,7 @@ from typedbatch.mypy.arrays.asking import (
     INT64,
     Axes,
     UnsureError,
+    array_and_axes,
     array_of,
     axes_of,
     dtype_of,
@@ -108,15 +109,7 @@ def _reduced(arguments: Arguments, what: str, place: int, keep_place: int) -> Ax
 
 
 def _reduction(what: str, typed: _Typed, *, floats: bool = False, place: int = 1, most: int = 3) -> Operation:
-    """Over some axes, or all. Torch's takes ``keepdim`` by position, numpy's something else.
-
-    Args:
-        what: its name.
-        typed: the dtype that it gives.
-        floats: torch has it for these only.
-        place: of the axes.
-        most: how many arguments torch's takes by position.
-    """
+    """Over some axes, or all. Torch's takes ``keepdim`` and ``most`` arguments by position, numpy's something else."""
 
     @understood(max(most, place + 1), *_AXIS, *_KEEP, "dtype", "p", "ord", "ddof", "unbiased", "correction")
     def call(arguments: Arguments) -> Value:
@@ -165,8 +158,7 @@ def _found(what: str, typed: _Typed) -> Operation:
 
 
 def _along(arguments: Arguments, what: str, place: int, default: int) -> tuple[Array, Axes, int]:
-    array = array_of(arguments)
-    axes = axes_of(array)
+    array, axes = array_and_axes(arguments)
     return array, axes, place_in(axes, whole_of(arguments, default, place, *_AXIS), what)
 
 
@@ -177,10 +169,6 @@ def sort(arguments: Arguments) -> Value:
         return None
     array, axes, _ = _along(arguments, "sort", 1, -1)
     return Several((array, Array(axes, INT64, torch=True))) if arguments.torch else array
-
-
-def _sort_method(arguments: Arguments) -> Value:
-    return sort(arguments) if arguments.torch else None
 
 
 @understood(3, *_AXIS, "descending", "stable", "kind")
@@ -209,8 +197,7 @@ def _kept_axis(what: str, typed: _Typed, *, default: int | None = None, place: i
 
     @understood(place + 1, *_AXIS, "dtype", "p", "eps")
     def call(arguments: Arguments) -> Value:
-        array = array_of(arguments)
-        axes = axes_of(array)
+        array, axes = array_and_axes(arguments)
         given = arguments.has(place, *_AXIS) and not is_none(arguments.get(place, *_AXIS))
         if given or default is not None:
             place_in(axes, whole_of(arguments, default or 0, place, *_AXIS), what)
@@ -310,5 +297,5 @@ FUNCTIONS: dict[str, Operation] = {
 }
 METHODS: dict[str, Operation] = {
     **{name: call for name, call in FUNCTIONS.items() if name not in _NO_METHODS},
-    "sort": _sort_method,
+    "sort": of_torch(sort),
 }

@@ -1,11 +1,56 @@
-"""Sizes of axes: whole polynomials of names, ``L-1``, ``2*N``, ``P+R``, and what is certain about two of them."""
+"""Sizes of axes: whole polynomials of names, ``L-1``, ``2*N``, ``P+R``; and numbers of axes for runs such as ``*b``."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+_MOST: Final = 6
+"""Of more runs in one function nothing is known."""
+
+Key = tuple[str, int]
+"""A run in a declaration, and the function or batch that it belongs to."""
+
+
+class Ranks:
+    """The numbers of axes that a function is read with; each is 1 unless another is chosen.
+
+    Args:
+        chosen: Other numbers.
+    """
+
+    def __init__(self, chosen: Mapping[Key, int] | None = None) -> None:
+        self._chosen = dict(chosen or {})
+        self._met: dict[Key, bool] = {}
+        self._owners: dict[int, int] = {}
+        self.asked_rank = False
+        """Whether the function reads the number of axes of an array."""
+
+    def count(self, run: str, scope: int, *, may_be_empty: bool = False) -> int | None:
+        """Return the number of axes of a run; None in a function that has too many of them.
+
+        Args:
+            run: Text of the run.
+            scope: Scope of the function or batch that it belongs to.
+            may_be_empty: Whether it may well have no axes.
+        """
+        key = run, self._owners.setdefault(scope, len(self._owners))
+        if key not in self._met and len(self._met) == _MOST:
+            return None
+        self._met.setdefault(key, may_be_empty)
+        return self._chosen.get(key, 1)
+
+    def others(self) -> Iterator[Ranks]:
+        """Yield other numbers of axes, for one run each, and for all of them."""
+        for axes in (2, 3, 0):
+            may = [key for key, may_be_empty in self._met.items() if axes or may_be_empty or self.asked_rank]
+            for key in may:
+                yield Ranks({key: axes})
+            if len(may) > 1:
+                yield Ranks(dict.fromkeys(may, axes))
+
 
 _scopes = count(1)
 

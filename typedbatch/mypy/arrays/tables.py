@@ -6,24 +6,21 @@ from typing import Final
 
 from typedbatch.mypy.arrays import (
     arranging,
-    attention,
     elementwise,
     joining,
+    layers,
     losses,
     making,
-    normalizing,
     picking,
     products,
     reducing,
-    repeating,
-    splitting,
     windows,
 )
 from typedbatch.mypy.arrays.values import Operation
 
 _ROOMS = (
-    *(elementwise, making, joining, splitting, repeating, reducing, arranging, picking, losses, products),
-    *(attention, windows, normalizing),
+    *(elementwise, making, joining, reducing, arranging, picking, losses, products),
+    *(windows, layers),
 )
 
 FUNCTIONS: Final[dict[str, Operation]] = {name: call for room in _ROOMS for name, call in room.FUNCTIONS.items()}

@@ -143,7 +143,7 @@ class Record:
         scope: of the names in its declarations.
         sizes: what is known of names; the others are this object's own.
         other: the batch that its rows are of: all names but that of the rows are that one's. None if it is its own.
-        padded: its sequences were put side by side, so that its fields have another shape than was declared.
+        reshaped: its fields may have another shape than was declared: it is one row, or sequences that were padded.
         called: it is a call, which says nothing of runs of axes that no argument has.
     """
 
@@ -151,7 +151,7 @@ class Record:
     scope: int
     sizes: Mapping[str, Size | None] = field(default_factory=dict)
     other: Record | None = None
-    padded: bool = False
+    reshaped: bool = False
     called: bool = False
 
     @property

@@ -37,6 +37,19 @@ Window = tuple[Size | None, Size | None, Size | None, Size | None]
 """A kernel, its stride, padding and dilation."""
 
 
+def of_input(of: Callable[[Arguments, Array], Array]) -> Constructor:
+    """Return a layer of one input, by what it makes of the arguments of its constructor and of that input."""
+
+    def construct(made: Arguments) -> Operation:
+        @understood(1, "input")
+        def call(arguments: Arguments) -> Value:
+            return of(made, array_of(arguments, 0, "input"))
+
+        return call
+
+    return construct
+
+
 def _each(made: Arguments, place: int, word: str, default: Size | None, dims: int) -> list[Size | None]:
     """An argument that is one size for all axes, or a tuple of them."""
     value = made.get(place, word) if made.has(place, word) else default
@@ -106,44 +119,28 @@ _MEAN_POOL: Final = {"kernel_size": 0, "stride": 1, "padding": 2}
 
 
 def _convolution(dims: int) -> Constructor:
-    def construct(made: Arguments) -> Operation:
+    def slid(made: Arguments, array: Array) -> Array:
         channels = made.get(0, "in_channels"), made.get(1, "out_channels")
-        windows = _windows(made, _CONV, dims, strides=True)
+        return _slide(array, f"Conv{dims}d", _windows(made, _CONV, dims, strides=True), channels)
 
-        @understood(1, "input")
-        def call(arguments: Arguments) -> Value:
-            return _slide(array_of(arguments, 0, "input"), f"Conv{dims}d", windows, channels)
-
-        return call
-
-    return construct
+    return of_input(slid)
 
 
 def _transposed(dims: int) -> Constructor:
     """``ConvTranspose2d(in_channels, out_channels, kernel_size, stride, padding, output_padding, groups)``."""
     places = {"kernel_size": 2, "stride": 3, "padding": 4, "dilation": 8}
 
-    def construct(made: Arguments) -> Operation:
-        channels = made.get(0, "in_channels"), made.get(1, "out_channels")
-        windows = _windows(made, places, dims, strides=True)
+    def grown(made: Arguments, array: Array) -> Array:
+        axes, windows = axes_of(array), _windows(made, places, dims, strides=True)
+        if len(axes) not in (dims + 1, dims + 2):
+            raise UnsureError
+        require(axes, len(axes) - dims - 1, made.get(0, "in_channels"), f"ConvTranspose{dims}d", array)
         extras = _each(made, 5, "output_padding", ZERO, dims)
+        sizes = [axis.size for axis in axes[-dims:]]
+        after = [_grown(size, one, extra) for size, one, extra in zip(sizes, windows, extras, strict=True)]
+        return Array((*axes[: -dims - 1], sized(made.get(1, "out_channels")), *after), None, torch=True)
 
-        @understood(1, "input")
-        def call(arguments: Arguments) -> Value:
-            array = array_of(arguments, 0, "input")
-            axes = axes_of(array)
-            if len(axes) not in (dims + 1, dims + 2):
-                raise UnsureError
-            require(axes, len(axes) - dims - 1, channels[0], f"ConvTranspose{dims}d", array)
-            after = [
-                _grown(axis.size, *one)
-                for axis, one in zip(axes[-dims:], zip(windows, extras, strict=True), strict=True)
-            ]
-            return Array((*axes[: len(axes) - dims - 1], sized(channels[1]), *after), None, torch=True)
-
-        return call
-
-    return construct
+    return of_input(grown)
 
 
 def _grown(size: Size | None, window: Window, extra: Size | None) -> Axis:
@@ -171,22 +168,15 @@ def _pool(name: str, dims: int, places: dict[str, int]) -> Constructor:
 def _adaptive(dims: int) -> Constructor:
     """``AdaptiveAvgPool2d((1, 1))``: the last axes get these sizes; None keeps one."""
 
-    def construct(made: Arguments) -> Operation:
-        size = made.get(0, "output_size")
+    def resized(made: Arguments, array: Array) -> Array:
+        size, axes = made.get(0, "output_size"), axes_of(array)
         asked = size.items if isinstance(size, Several) else (size,) * dims
+        if len(asked) != dims or len(axes) not in (dims + 1, dims + 2) or "return_indices" in made.named:
+            raise UnsureError
+        last = [axis if is_none(one) else sized(one) for axis, one in zip(axes[-dims:], asked, strict=True)]
+        return Array((*axes[:-dims], *last), None, torch=True)
 
-        @understood(1, "input")
-        def call(arguments: Arguments) -> Value:
-            array = array_of(arguments, 0, "input")
-            axes = axes_of(array)
-            if len(asked) != dims or len(axes) not in (dims + 1, dims + 2) or "return_indices" in made.named:
-                raise UnsureError
-            last = [axis if is_none(one) else sized(one) for axis, one in zip(axes[-dims:], asked, strict=True)]
-            return Array((*axes[:-dims], *last), None, torch=True)
-
-        return call
-
-    return construct
+    return of_input(resized)
 
 
 LAYERS: Final[dict[str, Constructor]] = {
@@ -260,8 +250,7 @@ def pad(arguments: Arguments) -> Value:
 @understood(4, "size", "scale_factor", "mode", "align_corners", "antialias", "recompute_scale_factor")
 def interpolate(arguments: Arguments) -> Value:
     """``interpolate(x, size)``: the axes behind those of rows and channels get another size."""
-    array = array_of(arguments)
-    axes = axes_of(array)
+    axes = axes_of(array_of(arguments))
     if len(axes) < 3:
         raise UnsureError
     size, scale = arguments.get(1, "size"), arguments.get(2, "scale_factor")
@@ -279,8 +268,7 @@ def interpolate(arguments: Arguments) -> Value:
 @understood(5, "kernel_size", "dilation", "padding", "stride")
 def unfold(arguments: Arguments) -> Value:
     """``unfold(x, kernel_size)``: patches of images as columns, ``(N, C * patch, patches)``."""
-    array = array_of(arguments)
-    axes = axes_of(array)
+    axes = axes_of(array_of(arguments))
     if len(axes) not in (3, 4):
         raise UnsureError
     places = {"kernel_size": 1, "stride": 4, "padding": 3, "dilation": 2}

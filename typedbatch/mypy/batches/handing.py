@@ -25,6 +25,8 @@ def only_reads(asked: Type | None) -> bool:
         return any(map(only_reads, proper.items))
     if isinstance(proper, TypeVarType):
         return only_reads(proper.upper_bound)
+    if isinstance(proper, Instance) and proper.type.has_base("typing.Iterable"):
+        return all(map(only_reads, proper.args))
     return (
         isinstance(proper, Instance)
         and (proper.type.is_protocol or not proper.type.has_base(BATCH))

@@ -17,7 +17,7 @@ from typedbatch.mypy.batches.questions import Question
 from typedbatch.mypy.engine.scopes import place_of
 from typedbatch.mypy.internals import watch
 from typedbatch.mypy.nodes import last_name
-from typedbatch.mypy.types.fields import Rest, alternatives, is_batch
+from typedbatch.mypy.types.fields import Rest, alternatives, is_batch, is_placeholder
 
 if TYPE_CHECKING:
     from typedbatch.mypy.engine.reading import Reading
@@ -95,7 +95,7 @@ class Judge:
         """Report a name that nothing in a program makes."""
         program, root = self._reading.report.program, self._reading.root
         types = [one for one in alternatives(self._reading.type_of(receiver)) if not isinstance(one, NoneType)]
-        if program is None or not types or not all(map(is_batch, types)):
+        if program is None or not types or not all(is_batch(one) and not is_placeholder(one) for one in types):
             return  # It may be no batch at all.
         if not self._is_watching:
             self._is_watching = True

@@ -85,7 +85,7 @@ def _joined_choices(here: Field, there: Field, decide: Decide) -> Choice | None:
     if here.sure == there.sure:
         return None
     choice = there.choice if here.sure else here.choice
-    return None if choice is None or choice.implicit else decide(choice.line)
+    return None if choice is None or choice.implicit or choice.exits < 0 else decide(choice.line)
 
 
 def renamed(value: Any, old: Any, new: Any) -> Any:

@@ -10,11 +10,14 @@ from mypy.typeops import get_type_vars
 from mypy.types import AnyType, Instance, NoneType, ProperType, Type, TypeOfAny, TypeVarType, UnionType, get_proper_type
 
 from typedbatch.mypy import messages
-from typedbatch.mypy.batches.content import Content, Presence, Ref
+from typedbatch.mypy.arrays.declared import is_array
+from typedbatch.mypy.arrays.values import Array
+from typedbatch.mypy.batches.content import Content, Field, Presence, Ref
 from typedbatch.mypy.internals import Api, fits, member_of
 from typedbatch.mypy.types.declare import RECORD
 from typedbatch.mypy.types.extend import PROTOCOL, declared_fields
-from typedbatch.mypy.types.fields import Fields, Rest, alternatives, content, one_type
+from typedbatch.mypy.types.fields import Fields, Rest, alternatives, content, is_placeholder, known_fields, one_type
+from typedbatch.mypy.types.stored import tensor
 
 if TYPE_CHECKING:
     from typedbatch.mypy.engine.reading import Reading
@@ -58,7 +61,7 @@ def lacking(reading: Reading, batch: Expression, value: Any, asked: Instance) ->
     maybe = may_lack(reading, contents, value, asked, "")
     if maybe is not None:
         return messages.may_lack(asked.type.name, *maybe), messages.MAYBE
-    text = wrong_type(reading, batch, asked, names)
+    text = wrong_type(reading, batch, asked, names, contents)
     return (text, messages.ARGUMENT) if text else None
 
 
@@ -86,7 +89,7 @@ def _lacks(reading: Reading, made: Content, name: str) -> bool:
     if name in made.fields or made.rest is Rest.OPEN:
         return False
     if made.rest is Rest.DECLARED:
-        return True
+        return not made.widened
     names = reading.names_of_file()
     return names is not None and name not in names.made
 
@@ -121,7 +124,28 @@ def may_lack(
 _DEPTH = 4
 
 
-def wrong_type(reading: Reading, batch: Expression, asked: Instance, names: list[str]) -> str:
+def _is_in_sight(reading: Reading, contents: list[Content], name: str, type_: Type) -> bool:
+    """Return whether a field is certain to be of the type that mypy has; others may have replaced it."""
+    ways, pairs = alternatives(type_), [(made, made.fields.get(name, Field())) for made in contents]
+    is_set = not any(map(is_placeholder, ways))
+    is_seen = all(not made.widened and (not made.escaped or (is_set and held.line > 0)) for made, held in pairs)
+    return is_seen and all(_agrees(reading, held.value, way) for _, held in pairs for way in ways)
+
+
+def _agrees(reading: Reading, value: Any, type_: Type) -> bool:
+    """Return whether a value that the engine has followed is of a type that mypy has."""
+    whole, fields = reading.known.objects.whole(value), known_fields(type_)
+    if isinstance(value, Array):
+        return is_array(type_) and value.torch == fits(type_, tensor(reading.api))
+    if fields is None or not isinstance(whole, Content):
+        return value is not None and not isinstance(whole, Content)
+    is_open = whole.rest is not Rest.NONE and fields.rest is Rest.NONE
+    if is_open or whole.fields.keys() != fields.known.keys():
+        return False
+    return all(_is_in_sight(reading, [whole], name, inner) for name, inner in fields.known.items())
+
+
+def wrong_type(reading: Reading, batch: Expression, asked: Instance, names: list[str], contents: list[Content]) -> str:
     """Return a message about a field whose type is not the declared one; empty if all are."""
     type_ = reading.type_of(batch)
     fields = content(one_type(reading.api, type_)) if type_ is not None else None
@@ -131,8 +155,9 @@ def wrong_type(reading: Reading, batch: Expression, asked: Instance, names: list
         expected = member_of(asked, name)
         if expected is None or name not in fields:
             continue
-        if not all(fits(one, expected) for one in alternatives(fields.known[name])):
-            return messages.wrong(reading.api, f'"{name}" of {asked.type.name}', expected, fields.known[name])
+        type_ = fields.known[name]
+        if not all(fits(one, expected) for one in alternatives(type_)) and _is_in_sight(reading, contents, name, type_):
+            return messages.wrong(reading.api, f'"{name}" of {asked.type.name}', expected, type_)
     return ""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from itertools import starmap
 from typing import TYPE_CHECKING, Any
 
 from mypy.nodes import (
@@ -28,11 +29,10 @@ from mypy.typevars import has_no_typevars
 from typedbatch.mypy.arrays.declared import STEPS, declared_by, is_array
 from typedbatch.mypy.arrays.distributions import CONSTRUCTORS, HOME, KL, divergence
 from typedbatch.mypy.arrays.distributions import METHODS as DISTRIBUTION_METHODS
-from typedbatch.mypy.arrays.einops import FUNCTIONS as EINOPS_FUNCTIONS
-from typedbatch.mypy.arrays.einops import HOME as EINOPS
 from typedbatch.mypy.arrays.held import bind, learn_run
+from typedbatch.mypy.arrays.making import DRAWS, OWNERS
+from typedbatch.mypy.arrays.products import EINOPS, EINOPS_FUNCTIONS
 from typedbatch.mypy.arrays.pythons import PYTHONS
-from typedbatch.mypy.arrays.random import DRAWS, OWNERS
 from typedbatch.mypy.arrays.sizes import Size, number
 from typedbatch.mypy.arrays.tables import FUNCTIONS, METHODS, RESHAPED_IN_PLACE
 from typedbatch.mypy.arrays.values import (
@@ -61,9 +61,10 @@ from typedbatch.mypy.engine.known import field_declared, is_batch
 from typedbatch.mypy.engine.layered import Layered
 from typedbatch.mypy.engine.members import MODULE
 from typedbatch.mypy.engine.swapped import check_arguments
-from typedbatch.mypy.internals import module_around
+from typedbatch.mypy.internals import member_of, module_around
 from typedbatch.mypy.types.extend import needed_from
 from typedbatch.mypy.types.fields import Rest
+from typedbatch.schema.dims import Shape
 
 if TYPE_CHECKING:
     from typedbatch.mypy.engine.reading import Reading
@@ -298,8 +299,10 @@ class Calls:
         if function is not None and reading.untyped:
             type_ = reading.declaration(node.callee)
         if isinstance(type_, Instance):
-            type_ = _forward(type_)
+            type_ = _forward(type_) or get_proper_type(member_of(type_, "__call__"))
         if not isinstance(type_, CallableType) or not _is_as_written(node, type_):
+            for argument, _, expected in _pairs(node, type_) if isinstance(type_, CallableType) else ():
+                self._judge(argument, given[argument], expected)
             if summary is not None:
                 return self._summed_up(node, summary, given)
             returned = self._of_method(node, owner_called, given)
@@ -315,10 +318,13 @@ class Calls:
         if made is not None and not (isinstance(made, Ref) and is_array(type_.ret_type)):
             return made
         if type_.is_type_obj() and isinstance(owner.type, Instance):
-            return replace(owner, called=False)
+            return replace(owner, called=False, reshaped=_is_row(node, type_, owner, given))
         if _returns_variable(type_):
             return reading.known.of_type(type_.ret_type, (node, "result"))
-        return reading.known.declared(type_.ret_type, owner, (node, "result"))
+        result = reading.known.declared(type_.ret_type, owner, (node, "result"))
+        if summary is not None and isinstance(result, Ref) and any(isinstance(value, Ref) for value in given.values()):
+            reading.known.objects.change(result, lambda held: replace(held, rest=Rest.OPEN))  # it may be one of these
+        return result
 
     def _rows(self, node: CallExpr) -> Value:
         """Return what a method of a buffer or collector gives."""
@@ -355,7 +361,7 @@ class Calls:
         for one in list(objects.reachable([returned])):
             made = objects.of(one)
             if isinstance(made, Content):
-                objects.put(one, replace(made.held(), rest=Rest.OPEN if made.rest is Rest.NONE else made.rest))
+                objects.put(one, replace(made.held(), rest=Rest.OPEN))
         return returned
 
     def _summed_up(self, node: CallExpr, summary: Summary, given: dict[Expression, Value]) -> Value:
@@ -376,11 +382,10 @@ class Calls:
         given: Mapping[Expression, Value],
     ) -> None:
         """Hold each argument against what is declared of it; the names mean the same in one call."""
+        is_row = _is_row(node, type_, owner, given)
         for argument, name, expected in _pairs(node, type_):
             value = given[argument]
-            asked = asked_protocol(expected)
-            if asked is not None:
-                self._reading.batches.judge.hand_over(argument, value, asked)
+            self._judge(argument, value, expected)
             if isinstance(value, Ref):
                 self._hand_over(argument, value, expected, type_ if summary is None else None)
                 continue
@@ -392,11 +397,17 @@ class Calls:
             if declared is None or not isinstance(value, Array):
                 continue
             try:
-                bind(declared, value, owner, sizes)
+                bind(replace(declared, shape=None) if is_row else declared, value, owner, sizes)
             except MisfitError as error:
                 what = f'Argument "{name}"' if name else "Argument"
                 to = f" of {type_.name}" if type_.name else ""
                 self._reading.report.misfit(MisfitError(f"{what}{to} {error}", dtype=error.dtype), argument)
+
+    def _judge(self, argument: Expression, value: Value, expected: Type | None) -> None:
+        """Report a batch that lacks what a function asks for."""
+        asked = asked_protocol(expected)
+        if asked is not None:
+            self._reading.batches.judge.hand_over(argument, value, asked)
 
     def _hand_over(self, argument: Expression, value: Ref, expected: Type | None, type_: CallableType | None) -> None:
         """A batch goes to a function; if ``type_`` is given, one that may do anything with it."""
@@ -408,7 +419,7 @@ class Calls:
         self._arguments(node, (), torch=False)
         result = get_proper_type(self._reading.type_of(node))
         scope = self._reading.known.scope(node)
-        return Record(result, scope, padded=True) if isinstance(result, Instance) else None
+        return Record(result, scope, reshaped=True) if isinstance(result, Instance) else None
 
     def _converted_batch(self, node: CallExpr, *, extended: bool) -> Value:
         """``convert(batch, Other)`` and ``extend(batch, Other, ...)``: the sizes are those of the batch."""
@@ -420,7 +431,7 @@ class Calls:
             self._reading.batches.judge.fill(node, values[0], needed, what)
         if not values or not isinstance(values[0], Record) or not isinstance(result, Instance):
             return None
-        out = Record(result, values[0].scope, dict(values[0].sizes), values[0].other, values[0].padded)
+        out = Record(result, values[0].scope, dict(values[0].sizes), values[0].other, values[0].reshaped)
         if extended:
             for argument, name, value in zip(node.args, node.arg_names, values, strict=True):
                 if name is not None:
@@ -456,11 +467,11 @@ class Calls:
         reading = self._reading
         if name in _SPLITS:
             self._arguments(node, (), torch=False)
-            return Many(Record(owner.type, reading.known.scope(node), {}, other=owner))
+            return Many(Record(owner.type, reading.known.scope(node), {}, owner, owner.reshaped))
         if name in _SAME_ROWS:
             self._arguments(node, (), torch=False)
             result = get_proper_type(reading.type_of(node))
-            return Record(result, owner.scope, owner.sizes, owner.other) if isinstance(result, Instance) else None
+            return replace(owner, type=result) if isinstance(result, Instance) else None
         return None
 
 
@@ -529,6 +540,18 @@ def _returns_variable(type_: CallableType) -> bool:
     """Return whether a result is declared by a type variable, which says nothing of its shape."""
     written: Any = getattr(type_.definition, "type", None)
     return isinstance(written, CallableType) and not has_no_typevars(written.ret_type)
+
+
+def _is_row(node: CallExpr, type_: CallableType, owner: Record, given: Mapping[Expression, Value]) -> bool:
+    """Return whether a record is made of one row: no field has the axis of the rows that all declare."""
+    if not type_.is_type_obj() or not is_batch(type_.type_object()):
+        return False
+    ranks: list[tuple[Shape, int]] = []
+    for argument, name, _ in _pairs(node, type_):
+        declared, value = field_declared(owner, name) if name is not None else None, given[argument]
+        if declared is not None and declared.shape is not None and isinstance(value, Array) and value.axes is not None:
+            ranks.append((declared.shape, len(value.axes)))
+    return all(shape.has_rank(rank + 1) for shape, rank in ranks) and not all(starmap(Shape.has_rank, ranks))
 
 
 def _forward(type_: Instance) -> CallableType | None:

@@ -13,9 +13,8 @@ from mypy.types import CallableType, TupleType, Type, get_proper_type
 from typedbatch.mypy.arrays.declared import declared_by
 from typedbatch.mypy.arrays.elementwise import in_place
 from typedbatch.mypy.arrays.held import bind, learn_run
-from typedbatch.mypy.arrays.operating import operate
-from typedbatch.mypy.arrays.ranks import Ranks
-from typedbatch.mypy.arrays.sizes import Size
+from typedbatch.mypy.arrays.pythons import operate
+from typedbatch.mypy.arrays.sizes import Ranks, Size
 from typedbatch.mypy.arrays.values import Array, Literal, MisfitError, Record, Several, Value, join
 from typedbatch.mypy.batches.content import NOTHING, Content, Items, Object, Ref
 from typedbatch.mypy.batches.needs import Needs
@@ -30,6 +29,7 @@ from typedbatch.mypy.engine.names import (
     captured,
     changed_inside,
     compared_sizes,
+    filled_inside,
     functions_of,
     handed_on,
 )
@@ -410,6 +410,7 @@ class Flow:
         if node.finally_body is not None:
             ended, self._ended = self._ended, False
             self.block(node.finally_body)
+            self._known.objects.seen_here()  # The exception goes on from here, to a handler further out.
             self._ended = self._ended or ended
 
     def _match(self, node: nodes.MatchStmt) -> None:
@@ -535,7 +536,7 @@ def of_module(api: Any, report: Report, tree: MypyFile) -> None:
     elsewhere = (FuncDef, Decorator, ClassDef, OverloadedFuncDef)
     known = Known(None, None, cache(lambda: handed_on(tree, is_followed)))
     known.ranks = report.ranks
-    known.unsteady = changed_inside(tree)
+    known.unsteady = changed_inside(tree) | filled_inside(tree)
     Flow(api, report, known, of_module=True, root=tree).statements(
         [one for one in tree.defs if not isinstance(one, elsewhere)]
     )

@@ -20,8 +20,7 @@ from mypy.nodes import (
     TypeInfo,
 )
 
-from typedbatch.mypy.arrays.ranks import Ranks
-from typedbatch.mypy.arrays.sizes import Size, number
+from typedbatch.mypy.arrays.sizes import Ranks, Size, number
 from typedbatch.mypy.arrays.values import Array, Axis, Layer, Literal, Many, MisfitError, Several, Value
 from typedbatch.mypy.batches.content import Ref
 from typedbatch.mypy.batches.summaries import bound_values, home_of

@@ -12,12 +12,10 @@ from mypy.maptype import map_instance_to_supertype
 from mypy.nodes import Decorator, MemberExpr, NameExpr, Node, RefExpr, TypeInfo, Var
 from mypy.types import CallableType, Instance, LiteralType, TupleType, Type, get_proper_type
 
-from typedbatch.mypy.arrays.declared import ONE_PER_STEP, STEPS_FIRST, Declared, declared_by, is_array
+from typedbatch.mypy.arrays.declared import ONE_PER_STEP, STEPS_FIRST, Declared, declared_by, is_array, mark_of
 from typedbatch.mypy.arrays.dtypes import BOOL
 from typedbatch.mypy.arrays.held import array_of
-from typedbatch.mypy.arrays.marks import mark_of
-from typedbatch.mypy.arrays.ranks import Ranks
-from typedbatch.mypy.arrays.sizes import Name, Size, named, new_scope, number
+from typedbatch.mypy.arrays.sizes import Name, Ranks, Size, named, new_scope, number
 from typedbatch.mypy.arrays.values import (
     UNKNOWN,
     Array,
@@ -27,6 +25,7 @@ from typedbatch.mypy.arrays.values import (
     Record,
     Scalar,
     Several,
+    Span,
     Value,
     join,
 )
@@ -153,8 +152,8 @@ class Known:
 
     # ---- by type --------------------------------------------------------------------------------------------------
 
-    def of_type(self, type_: Type, node: Any) -> Value:
-        """What is known of a value by its type, which may have been inferred: no sizes."""
+    def of_type(self, type_: Type, node: Any, *, is_declared: bool = False) -> Value:
+        """What is known of a value by its type: no sizes. A batch whose type was inferred may be a row."""
         proper = get_proper_type(type_)
         if is_array(proper) and isinstance(proper, Instance):
             return Array(None, None, proper.type.fullname != "numpy.ndarray")
@@ -172,7 +171,10 @@ class Known:
         if proper.type.fullname == "builtins.int":
             final = node.node.final_value if isinstance(node, RefExpr) and isinstance(node.node, Var) else None
             return number(final) if type(final) is int else self._some_size(node)
-        return Record(proper, self.scope(node)) if _is_users(proper.type) else None
+        if not _is_users(proper.type):
+            return None
+        may_be_row = not (is_declared or isinstance(node, MemberExpr)) and is_batch(proper.type)
+        return Record(proper, self.scope(node), reshaped=may_be_row)
 
     def batch_of_type(self, type_: Type, node: Any) -> Ref | None:
         """A batch of which only the type is known; None for what is not a batch."""
@@ -205,14 +207,14 @@ class Known:
         if isinstance(proper, Instance) and proper.type.fullname in _LOOPED and proper.args:
             item = self.declared(proper.args[0], owner, (node, "item"), depth - 1)
             return Many(_each(item)) if item is not None else None
-        return self.of_type(proper, node)
+        return self.of_type(proper, node, is_declared=True)
 
-    def rows_of(self, record: Record, type_: Type | None, node: Node) -> Value:
-        """Some rows of a batch: another number of them, and else the same sizes. None if it is no batch any more."""
+    def rows_of(self, record: Record, type_: Type | None, node: Node, index: Value) -> Value:
+        """Some rows of a batch, with the same sizes but for one row; None if it is no batch any more."""
         proper = get_proper_type(type_) if type_ is not None else None
         if not isinstance(proper, Instance) or not is_batch(proper.type) or not is_batch(record.type.type):
             return None
-        return Record(proper, self.scope(node), {}, record, record.padded)
+        return Record(proper, self.scope(node), {}, record, record.reshaped or not isinstance(index, (Span, Array)))
 
 
 def names_of_tuple(type_: TupleType) -> tuple[str, ...]:
@@ -302,7 +304,7 @@ def field_declared(owner: Record, name: str) -> Declared | None:
     """What a class declares of a field in so many words; None for what was inferred, or does not hold any more."""
     info: TypeInfo = owner.type.type
     found = info.get(name)
-    if found is None or owner.padded:
+    if found is None or owner.reshaped:
         return None
     type_ = _type_of_field(found.node)
     if type_ is None:

@@ -13,6 +13,7 @@ from mypy.patterns import Pattern
 from typedbatch.mypy.arrays.sizes import Name, Size
 from typedbatch.mypy.arrays.tables import RESHAPED_IN_PLACE
 from typedbatch.mypy.arrays.values import Array
+from typedbatch.mypy.batches.handing import leaves_alone
 from typedbatch.mypy.engine.known import names_of
 from typedbatch.mypy.nodes import last_name, nodes_in, walk
 
@@ -117,6 +118,17 @@ def handed_on(body: Node, reads: Callable[[nodes.CallExpr], bool]) -> set[Any]:
         if not looks:
             found.add(node.node)
     return found
+
+
+def filled_inside(tree: Node) -> set[Any]:
+    """Return the names of a file of which its functions set fields, or which they hand on."""
+    nodes_of_functions = [node for one in nodes_in(tree) if isinstance(one, nodes.FuncDef) for node in nodes_in(one)]
+    found = [target for node in nodes_of_functions for target in targets_of(node)]
+    for call in nodes_of_functions:
+        if isinstance(call, nodes.CallExpr):
+            found += [call.callee, *(one for one in call.args if not leaves_alone(call, one))]
+    owners = [getattr(one, "expr", getattr(one, "base", one)) for one in found]
+    return {name.node for name in owners if isinstance(name, nodes.NameExpr) and name.kind == nodes.GDEF}
 
 
 def changed_inside(function: Node) -> set[Any]:

@@ -13,8 +13,7 @@ from mypy.types import CallableType, Instance, get_proper_type
 
 from typedbatch.mypy.arrays.declared import declared_by
 from typedbatch.mypy.arrays.held import bind
-from typedbatch.mypy.arrays.ranks import Ranks
-from typedbatch.mypy.arrays.sizes import Name, Size, named
+from typedbatch.mypy.arrays.sizes import Name, Ranks, Size, named
 from typedbatch.mypy.arrays.values import Array, MisfitError, Record, Value
 from typedbatch.mypy.batches.carried import text_of
 from typedbatch.mypy.batches.content import Object, Ref

@@ -16,7 +16,7 @@ from typedbatch.mypy.arrays.distributions import attribute
 from typedbatch.mypy.arrays.dtypes import INTS, dtype_named, is_in, of_python
 from typedbatch.mypy.arrays.elementwise import BITS, binary, invert
 from typedbatch.mypy.arrays.held import array_of
-from typedbatch.mypy.arrays.operating import operate
+from typedbatch.mypy.arrays.pythons import operate
 from typedbatch.mypy.arrays.sizes import Size, number
 from typedbatch.mypy.arrays.tables import ATTRIBUTES
 from typedbatch.mypy.arrays.values import (
@@ -281,7 +281,7 @@ class Reading:
         if isinstance(base, Many):
             return base.item if isinstance(index, Size) else base if isinstance(index, Span) else None
         if isinstance(base, Record):
-            return self.known.rows_of(base, self.type_of(node), node)
+            return self.known.rows_of(base, self.type_of(node), node, index)
         return None
 
     def _slice(self, node: nodes.SliceExpr) -> Value:

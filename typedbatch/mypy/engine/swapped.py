@@ -23,7 +23,7 @@ from mypy.nodes import (
 
 from typedbatch.mypy.batches.summaries import called
 from typedbatch.mypy.messages import SWAPPED
-from typedbatch.mypy.nodes import nodes_in
+from typedbatch.mypy.nodes import last_name, nodes_in
 
 if TYPE_CHECKING:
     from typedbatch.mypy.engine.reading import Reading
@@ -31,6 +31,8 @@ if TYPE_CHECKING:
 _MEANS_IT: Final = re.compile(
     r"swap|revers|transpos|mirror|invers|invert|flip|rotat|turn|cross|sym|exchange|other|backward|grad"
 )
+_EITHER_WAY: Final = re.compile(r"assert|close|equal|same|approx|compar|check|mse|mae|l1_|cosine|distance|symmetric")
+"""Parts of the names of functions that compare, in which the order of the two makes no difference."""
 _UNCHANGED: Final = frozenset({"detach", "float", "clone", "cpu", "cuda", "numpy", "copy", "contiguous", "to", "item"})
 _RETURNED: Final = {"typedbatch.buffers.returns.compute_episodic_return": ("returns", "adv")}
 """Names of the results of functions whose bodies are not available."""
@@ -120,6 +122,8 @@ def _words(name: str) -> frozenset[str]:
 def _is_meant(reading: Reading, node: CallExpr) -> bool:
     """Is the other order certain to be meant: in a function that swaps, in a recursion, or beside the usual order."""
     root = reading.root
+    if _EITHER_WAY.search(last_name(node.callee).lower()):
+        return True
     if isinstance(root, FuncDef):
         callee = node.callee.node if isinstance(node.callee, RefExpr) else None
         if _MEANS_IT.search(root.name.lower()) or callee is root:

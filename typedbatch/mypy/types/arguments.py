@@ -6,11 +6,24 @@ told that a Batch will do: what is wrong has been reported, and what is right ne
 
 from __future__ import annotations
 
-from mypy.nodes import CallExpr, Expression
+from collections.abc import Callable
+
+from mypy.nodes import CallExpr, Decorator, Expression, SymbolTableNode, TypeAlias, TypeInfo
 from mypy.plugin import FunctionSigContext, MethodSigContext
-from mypy.types import CallableType, FunctionLike, Overloaded, Type, TypeVarType, get_proper_type
+from mypy.typeops import get_all_type_vars
+from mypy.types import (
+    CallableType,
+    FunctionLike,
+    Instance,
+    Overloaded,
+    Type,
+    TypeVarType,
+    get_proper_type,
+    is_named_instance,
+)
 
 from typedbatch.mypy import messages
+from typedbatch.mypy.arrays.declared import declares
 from typedbatch.mypy.batches.protocol_match import asked_protocol, judge_declared, left_to_engine
 from typedbatch.mypy.internals import Api, known_type, type_of
 from typedbatch.mypy.types.fields import content
@@ -32,6 +45,42 @@ def check(ctx: FunctionSigContext | MethodSigContext) -> CallableType:
         if takes and all(takes):
             types[place] = left_to_engine(types[place])
     return signature.copy_modified(arg_types=types)
+
+
+def may_ask(lookup: Callable[[str], SymbolTableNode | None], fullname: str) -> bool:
+    """Return whether a function may ask for a protocol of batches, or declare shapes, in some call.
+
+    Args:
+        lookup: Finds the symbol of a full name.
+        fullname: Full name of a function, method or class as mypy calls it; a local one has no dot.
+    """
+    owner, _, name = fullname.rpartition(".")
+    found = lookup(fullname)
+    node = found.node if found is not None else None
+    if node is None and owner:
+        found = lookup(owner)
+        info = found.node if found is not None else None
+        node = inherited.node if isinstance(info, TypeInfo) and (inherited := info.get(name)) else None
+        if node is None:
+            return False
+    if isinstance(node, TypeAlias):
+        target = get_proper_type(node.target)
+        node = target.type if isinstance(target, Instance) else node
+    made = [node.get(one) for one in ("__init__", "__new__")] if isinstance(node, TypeInfo) else []
+    nodes = [one.node for one in made if one is not None] or [node]
+    return any(_may_ask(one.var.type if isinstance(one, Decorator) else getattr(one, "type", None)) for one in nodes)
+
+
+def _may_ask(type_: Type | None) -> bool:
+    proper = get_proper_type(type_) if type_ is not None else None
+    if isinstance(proper, Overloaded):
+        return any(map(_may_ask, proper.items))
+    if not isinstance(proper, CallableType):
+        return not isinstance(proper, Instance)
+    if declares(proper) or asks_for_batch(proper):
+        return True
+    variables = [one for type_ in proper.arg_types for one in get_all_type_vars(type_) if one.id.raw_id > 0]
+    return any(is_named_instance(one.upper_bound, "builtins.object") for one in variables)  # those of a class
 
 
 def asks_for_batch(signature: FunctionLike) -> bool:

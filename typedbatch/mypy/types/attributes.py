@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mypy.nodes import Expression, MemberExpr
+from mypy.nodes import Expression, IndexExpr, MemberExpr, StrExpr
 from mypy.plugin import AttributeContext
 from mypy.types import AnyType, Instance, TupleType, Type, UnionType, get_proper_type
 
@@ -22,6 +22,7 @@ from typedbatch.mypy.types.fields import (
     anything,
     content,
     is_batch,
+    is_placeholder,
     joined,
     missing_field,
     one_type,
@@ -44,7 +45,7 @@ def read(ctx: AttributeContext, name: str) -> Type:
         found = field_type(ctx.api, before, name)
         take_out(ctx.api, node.expr, before, name)
         return found
-    found = field_type(ctx.api, type_here(ctx.api, node.expr, ctx.type), name)
+    found = value_of_field(ctx.api, node, type_here(ctx.api, node.expr, ctx.type), name)
     here = current_type(ctx.api, node)
     if here is not None and (is_batch(here) or _is_any(here)):
         narrow(ctx.api, node, found)  # mypy took what was set for Any, or does not know what has changed since
@@ -58,11 +59,17 @@ def special(ctx: AttributeContext, name: str) -> Type:
         return ctx.default_attr_type
     if isinstance(ctx.context, MemberExpr) and ctx.context.name == name:
         return report_no_attribute(ctx.api, owner, name, ctx.context)
-    return anything() if name in _TAKEN_BY_NUMPY else missing_field(ctx.api)
+    return missing_field(ctx.api)
 
 
-_TAKEN_BY_NUMPY = {"__array__"}
-"""``np.mean(batch)`` and its like: numpy's functions work on batches, and ask checkers for an ``__array__``."""
+def value_of_field(api: Api, node: Expression, owner: Type, name: str) -> Type:
+    """Return the type of a field where it is read: ``Any`` for a placeholder, but for a batch of which a field is."""
+    found, scope = field_type(api, owner, name), scope_around(api)
+    if scope is None or not any(map(is_placeholder, alternatives(found))):
+        return found
+    parent = next(reversed(scope.around(node)), None)
+    is_inside = isinstance(parent, MemberExpr) or (isinstance(parent, IndexExpr) and isinstance(parent.index, StrExpr))
+    return found if is_inside and all(map(is_batch, alternatives(found))) else anything()
 
 
 def field_type(api: Api, owner: Type, name: str) -> Type:

@@ -45,6 +45,7 @@ def open_batch(ctx: ClassDefContext) -> None:
     if "__getattr__" not in info.names:
         name, value = _argument("name", ctx.api.named_type("builtins.str")), _argument("value", anything())
         add_method_to_class(ctx.api, ctx.cls, "__getattr__", [name], anything())
+        add_method_to_class(ctx.api, ctx.cls, "__array__", [], anything())  # np.mean(batch) works
         method = add_method_to_class(ctx.api, ctx.cls, "__setattr__", [name, value], NoneType())
         if isinstance(method, FuncDef):
             _decorate(info, method)

@@ -15,7 +15,7 @@ from enum import Enum
 from functools import reduce
 
 from mypy.typeops import make_simplified_union
-from mypy.types import AnyType, Instance, Type, TypedDictType, TypeOfAny, UnionType, get_proper_type
+from mypy.types import AnyType, Instance, NoneType, Type, TypedDictType, TypeOfAny, UnionType, get_proper_type
 
 from typedbatch.mypy.internals import Api, class_named, same
 
@@ -157,6 +157,11 @@ def is_batch(type_: Type | None) -> bool:
     """Is it ``Batch`` itself, plain or known; not a class derived from it."""
     proper = get_proper_type(type_) if type_ is not None else None
     return isinstance(proper, Instance) and proper.type.fullname == BATCH
+
+
+def is_placeholder(type_: Type) -> bool:
+    """Return whether it is ``None`` or a batch without fields, in whose place a program often puts something later."""
+    return isinstance(get_proper_type(type_), NoneType) or known_fields(type_) == Fields()
 
 
 def content(type_: Type | None) -> Fields | None:

@@ -10,7 +10,7 @@ from mypy.plugin import FunctionContext, MethodContext
 from mypy.types import Instance, LiteralType, NoneType, ProperType, TupleType, Type, UnionType, get_proper_type
 
 from typedbatch.mypy.internals import Api, current_type, remember_type, same, type_of
-from typedbatch.mypy.types.attributes import field_type, set_in, take_out
+from typedbatch.mypy.types.attributes import set_in, take_out, value_of_field
 from typedbatch.mypy.types.construct import bound, cat, iterated, stack
 from typedbatch.mypy.types.fields import (
     Fields,
@@ -97,7 +97,7 @@ def _get_item(ctx: MethodContext) -> Type:
     is_plain = fields is None or (fields.rest is Rest.DECLARED and name not in fields)
     if is_plain or not isinstance(ctx.context, Expression):
         return ctx.default_return_type  # of content that nobody has declared: item access is Any
-    return field_type(ctx.api, owner, name)
+    return value_of_field(ctx.api, ctx.context, owner, name)
 
 
 def _rows(api: Api, owner: Type, index: Expression) -> Type:

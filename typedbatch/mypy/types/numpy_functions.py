@@ -7,7 +7,8 @@ from mypy.plugin import FunctionContext, MethodContext
 from mypy.types import Instance, TupleType, Type, UnionType, get_proper_type
 
 from typedbatch.mypy.internals import Api, known_type
-from typedbatch.mypy.types.fields import anything, is_batch
+from typedbatch.mypy.types.extend import PROTOCOL
+from typedbatch.mypy.types.fields import BATCH, anything, is_batch
 
 
 def of_batches(ctx: FunctionContext | MethodContext) -> Type:
@@ -26,13 +27,14 @@ def _lists_batch(api: Api, argument: Expression) -> bool:
 
 
 def _holds_batch(type_: Type) -> bool:
-    """Is it a batch, or a list or tuple of batches."""
+    """Is it a batch, record or protocol, or a list or tuple of them."""
     proper = get_proper_type(type_)
-    if is_batch(proper):
-        return True
     if isinstance(proper, (TupleType, UnionType)):
         return any(map(_holds_batch, proper.items))
-    return isinstance(proper, Instance) and proper.type.fullname == "builtins.list" and _holds_batch(proper.args[0])
+    if not isinstance(proper, Instance):
+        return False
+    is_list = proper.type.fullname == "builtins.list"
+    return proper.type.has_base(BATCH) or proper.type.has_base(PROTOCOL) or (is_list and _holds_batch(proper.args[0]))
 
 
 def _is_numpys(type_: Type) -> bool:

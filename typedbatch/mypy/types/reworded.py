@@ -7,6 +7,7 @@ and this is what looks. An error that holds only as long as a batch gets no fiel
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any
 
 from mypy.errors import ErrorInfo, ErrorWatcher
@@ -33,7 +34,7 @@ from typedbatch.mypy.engine.pending import note
 from typedbatch.mypy.engine.scopes import scope_around
 from typedbatch.mypy.internals import Api, current_checker, current_type, errors_of, fits, known_type
 from typedbatch.mypy.types.extend import PROTOCOL, declared_fields
-from typedbatch.mypy.types.fields import content, is_batch, one_type
+from typedbatch.mypy.types.fields import BATCH, content, is_batch, one_type
 from typedbatch.mypy.wording import plain_words
 
 _NO_ATTRIBUTE = re.compile(r'"[^"]*" has no attribute "(\w+)"')
@@ -59,12 +60,16 @@ class Rewording:
             watchers.insert(0, self._watcher)
 
     def _is_taken_back(self, file: str, info: ErrorInfo) -> bool:
-        if info.severity == "note":
-            return self._answered is not None and info.parent_error is self._answered
-        self._answered = None
         api = current_checker()
+        if info.severity == "note" and self._answered is not None and info.parent_error is self._answered:
+            return True
         if self._busy or api is None:
             return False
+        if info.severity == "note":
+            if not info.message.startswith("Revealed type"):  # which is asked for as it is
+                info.message = plain_words(info.message, partial(_is_name_of_batch, api))
+            return False
+        self._answered = None
         self._busy = True
         try:
             return self._answer(api, info)
@@ -83,11 +88,12 @@ class Rewording:
             text = _of_attribute(api, told[0], info.message)
         elif told is not None:
             text = _of_value(api, *told, info)
+        is_own = text is not None or code.startswith("batch-")
+        is_batch = None if is_own else partial(_is_name_of_batch, api)
+        info.message = plain_words(info.message if text is None else text, is_batch)
         if text is None:
-            if code.startswith("batch-") or "Batch" in info.message:
-                info.message = plain_words(info.message)
             return False
-        self._answered, info.message = info, plain_words(text)
+        self._answered = info
         return not text
 
 
@@ -193,6 +199,16 @@ def _asked_type(api: Api, around: tuple[Node, ...]) -> Type | None:
     if is_wrapped:
         return given.args[-1] if isinstance(given, Instance) and len(given.args) == 3 else None
     return given
+
+
+def _is_name_of_batch(api: Api, name: str) -> bool:
+    """Return whether a name in a message is that of one of our classes, as seen from the file that is checked."""
+    modules: Any = getattr(api, "modules", {})
+    for tree in (getattr(api, "tree", None), modules.get("typedbatch")):
+        symbol = tree.names.get(name) if tree is not None else None
+        if symbol is not None:
+            return isinstance(symbol.node, TypeInfo) and any(map(symbol.node.has_base, (BATCH, PROTOCOL)))
+    return False
 
 
 def _asked_by_text(api: Api, message: str) -> Instance | None:

@@ -1,10 +1,10 @@
 """numpy's functions and operators on batches, which numpy's types take for arrays: what comes back is a batch."""
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
-from typedbatch import Batch
+from typedbatch import Batch, BatchProtocol, BatchRecord
 
 pair = Batch(a=np.zeros((3, 2)), b=Batch(c=np.ones(3)))
 weights = np.array([0.5, 1.0, 2.0])
@@ -25,3 +25,22 @@ def scaled(batch: Batch, by: float) -> Any:
 
 
 print(scaled(pair, 2.0), ready, shape)
+
+
+class Pair(BatchRecord):
+    a: np.ndarray
+    c: np.ndarray
+
+
+class HasA(BatchProtocol, Protocol):
+    a: np.ndarray
+
+
+def declared(record: Pair, protocol: HasA, plain: Batch) -> None:
+    print(np.mean(record).a, np.sum(record).c, np.clip(record, 0, 1).a, np.exp(record).a, np.maximum(record, 0).a)
+    print(np.mean(protocol).a, np.max(protocol).a, np.round(protocol, 2).a, np.exp(protocol).a, np.add(1, protocol).a)
+    print(np.mean(plain).a, np.max(plain).a, np.round(plain, 2).a, np.exp(plain).a, np.add(1, plain).a)
+
+
+both = Pair(a=np.zeros(3), c=np.ones(3))
+declared(both, both, Batch(both))
