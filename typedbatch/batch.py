@@ -443,8 +443,7 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, WithNulls, Display, OpenFields
             A Batch of the class that all have in common, else a plain one; ``Batch()`` for an empty list.
 
         Raises:
-            StructureError: Names, kinds, shapes or meta differ (a ``ValueError``), or the fields of one record differ
-                in length. Those of a plain Batch give a warning.
+            StructureError: Names, kinds, shapes or meta differ, or lengths in one record; in a plain Batch they warn.
             SettingError: ``widths`` is something else, or ids are padded without ``pad_token_id``.
         """
         parts = batches if widths == "error" else same_widths(batches, widths, pad_token_id, first=1)

@@ -253,7 +253,7 @@ def test_a_list_in_each_row_is_an_array_where_numbers_are_declared():
     assert numbers.pos.dtype == np.float64
     assert numbers.ids.tolist() == [[1, 2], [3, 4]]
     assert numbers.ids.dtype.kind == "i"
-    assert list(numbers.any) == [[1, 2], [3, 4]]  # what it is to hold is not declared
+    assert numbers.any.tolist() == [[1, 2], [3, 4]]
 
 
 def test_lists_that_are_no_array_stay_objects_and_the_check_says_so():

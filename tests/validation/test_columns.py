@@ -2,16 +2,35 @@
 
 from __future__ import annotations
 
+import json
 from contextlib import nullcontext
 from typing import Any, Generic, Literal, NotRequired, Protocol, TypedDict, TypeVar
 
 import numpy as np
+import pydantic
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
+from torch import Tensor
 
-from typedbatch import Batch, BatchRecord, Column, SchemaError, cat, checking, conforms, objects, validate
+from typedbatch import (
+    ActBatch,
+    Batch,
+    BatchRecord,
+    Column,
+    Ragged,
+    RolloutBatch,
+    RolloutBatchProtocol,
+    SchemaError,
+    cat,
+    checking,
+    conforms,
+    convert,
+    extend,
+    objects,
+    validate,
+)
 from typedbatch.errors import DeclarationError
 from typedbatch.testing import batches, example
 
@@ -174,3 +193,86 @@ def test_a_column_at_run_time_is_an_array_of_objects():
     column: NDArray[np.object_] = objects(["a"])
     assert type(column) is np.ndarray
     assert column.dtype == object
+
+
+NUMBERS = {
+    "NDArray[Any]": NDArray[Any],
+    "np.ndarray": np.ndarray,
+    "a shape": np.ndarray[tuple[int, ...], np.dtype[Any]],
+    "optional": NDArray[Any] | None,
+    "in a union": NDArray[Any] | Tensor,
+    "in a dict": dict[str, NDArray[Any]],
+}
+RAGGED_ITEMS = {
+    "lists": [[0.0, 0.0], [0.1]],
+    "nested lists": [[[1], [2, 3]], [[4], [5, 6]]],
+    "lists as objects": objects([[1, 2], [3, 4]]),
+    "arrays": objects([np.zeros(2), np.zeros(3)]),
+    "numbers as objects": objects([1, 2]),
+    "numbers and None": objects([1.0, None]),
+    "None": objects([None, None]),
+    "dicts": objects([{"a": 1}, {}]),
+    "text and numbers": objects(["a", 1]),
+    "masked": np.ma.array([[1], [1, 2]], mask=[0, 0], dtype=object),
+}
+
+
+def declared(hint: Any) -> Any:
+    return type("Local", (BatchRecord,), {"__annotations__": {"x": hint, "info": Batch | NDArray[Any]}})
+
+
+@pytest.mark.parametrize("hint", NUMBERS.values(), ids=NUMBERS)
+@pytest.mark.parametrize("items", RAGGED_ITEMS.values(), ids=RAGGED_ITEMS)
+def test_objects_are_refused_where_arrays_of_numbers_are_declared(hint, items):
+    schema = declared(hint)
+    info = objects([{"a": 1}, {}])
+    batch = Batch(x={"y": items} if hint is NUMBERS["in a dict"] else items, info=info)
+    assert not conforms(batch, schema)
+    for check in (
+        lambda: validate(batch, schema),
+        lambda: extend(Batch(info=info), schema, x=batch.x),
+        lambda: convert(batch, schema),
+        lambda: validate(schema(**batch.__dict__), schema),
+        lambda: validate(batch.copy(), Batch) and validate(batch, schema | ActBatch),
+    ):
+        with pytest.raises(SchemaError, match="dtype object, expected numbers or text"):
+            check()
+    way_out = declared(Ragged if items is RAGGED_ITEMS["lists"] else Column[Any])
+    mended = Ragged.from_lists({"v": items}) if items is RAGGED_ITEMS["lists"] else items
+    validate(Batch(x=mended, info=info), way_out)
+
+
+@pytest.mark.parametrize("hint", NUMBERS.values(), ids=NUMBERS)
+@pytest.mark.parametrize(
+    "values",
+    [["a", "b"], ["a", None], [b"a", b"b"], [], np.zeros(2, "M8[s]"), np.zeros((2, 3)), [True, False]],
+    ids=str,
+)
+def test_text_dates_and_numbers_pass_as_any_array(hint, values):
+    batch = Batch(x={"y": values} if hint is NUMBERS["in a dict"] else values, info=objects([{}] * len(values)))
+    assert conforms(batch, declared(hint))
+
+
+def test_observations_of_different_lengths_are_refused_and_infos_are_not():
+    ragged = json.loads("[[0.0, 0.0], [0.1]]")
+    fields = {name: np.zeros(2) for name in ("obs", "obs_next", "act", "rew")}
+    fields |= {"terminated": np.zeros(2, bool), "truncated": np.zeros(2, bool), "info": objects([{"a": 1}, {}])}
+    right = RolloutBatch(**fields)
+    validate(right, RolloutBatchProtocol)
+    for name in ("obs", "obs_next", "act", "rew"):
+        with pytest.raises(SchemaError, match=rf"batch\.{name}  dtype object"):
+            validate(RolloutBatch(**{**fields, name: ragged}), RolloutBatchProtocol)
+    graphs = RolloutBatch[NDArray[Any], NDArray[np.object_]]
+    validate(Batch(right, obs=objects([object(), object()]), obs_next=objects([object(), object()])), graphs)
+
+
+def test_json_and_rows_of_different_lengths_are_refused():
+    schema = declared(NDArray[Any])
+    model = pydantic.TypeAdapter(schema)
+    assert model.validate_json('{"x": [[1, 2], [3, 4]], "info": [{}, {}]}').x.shape == (2, 2)
+    with pytest.raises(pydantic.ValidationError, match="dtype object"):
+        model.validate_json('{"x": [[1, 2], [3]], "info": [{}, {}]}')
+    rows = [{"x": [1, 2], "info": {"a": 1}}, {"x": [3, 4], "info": {"a": 2}}]
+    assert validate(schema.from_rows(rows), schema).x.tolist() == [[1, 2], [3, 4]]
+    with pytest.raises(SchemaError, match="dtype object"):
+        validate(schema.from_rows([rows[0], {"x": [3], "info": {"a": 2}}]), schema)

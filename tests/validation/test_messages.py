@@ -233,9 +233,18 @@ REPORTS: dict[str, tuple[Any, Any, str, list[str]]] = {
         "values",
         ["batch  not so: rewards are given  [TB402 broken-rule]", "       the rule Step.given"],
     ),
+    "objects for numbers": (
+        Batch(x=[[0.0, 0.0], [0.1]]),
+        record(x=Array),
+        "structure",
+        [
+            "batch.x  dtype object, expected numbers or text  [TB201 wrong-dtype]",
+            "         Ragged[...] declares sequences of different lengths, NDArray[np.object_] or Column[...] objects",
+        ],
+    ),
     "rule raised": (
         Batch(x=np.array([None, 1])),
-        record(x=Annotated[Array, Ge(0)]),
+        record(x=Annotated[NDArray[np.object_], Ge(0)]),
         "values",
         [
             "batch.x  >= 0: raises TypeError: '>=' not supported between instances of 'NoneType' and 'int'",

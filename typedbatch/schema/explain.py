@@ -34,7 +34,7 @@ from typedbatch.errors import Code, Problem
 from typedbatch.schema import steps
 from typedbatch.schema.dims import ROWS, Dim, Several, Sort, broadcast, compute
 from typedbatch.schema.dtypes import names_of
-from typedbatch.schema.fields import NO_DIMS, WITH_ROWS, Field, Option, Schema, is_choice, is_sized
+from typedbatch.schema.fields import NO_DIMS, WITH_ROWS, Field, Option, Schema, holds_objects, is_choice, is_sized
 from typedbatch.schema.generate import can_generate
 from typedbatch.schema.hints import Proposals
 from typedbatch.schema.paths import Argument, Path
@@ -44,6 +44,7 @@ from typedbatch.schema.size_conflicts import Size, Votes, conflicts, key_in, sho
 _ABSENT, _UNREADABLE = object(), object()
 _ODD_CLASS = "its class does not act as it should; does its __init__ call super().__init__()?"
 _IN_META = "meta goes with the batch as a whole: batch.meta[...] = ..., or meta= of the constructor"
+_OBJECTS = "Ragged[...] declares sequences of different lengths, NDArray[np.object_] or Column[...] objects"
 _DETACH = "detach() it, or compute it under torch.no_grad(), since a loss must not change it"
 _RESERVED, _SET_IT = "reserved, an empty Batch()", "give it its value before it is checked"
 
@@ -297,6 +298,8 @@ class Explainer:
             if option.dtypes is not None and not option.dtypes[value.dtype]:
                 has = f"dtype {names_of(value.dtype)[-1]}"
                 self.report(path, "TB201 wrong-dtype", option.dtypes.words, has, self.proposals.cast(option, path))
+            if option.no_objects and holds_objects(value):
+                self.report(path, "TB201 wrong-dtype", "numbers or text", "dtype object", _OBJECTS)
             if option.no_gradient and value.requires_grad:
                 got = f"{describe(value)} that requires a gradient"
                 self.report(path, "TB204 unwanted-gradient", "a tensor without a gradient", got, _DETACH)
@@ -487,5 +490,6 @@ def distance(option: Option, value: Any) -> int:
         )
     if option.kind in (ARRAY, TENSOR):
         wrong_dtype = option.dtypes is not None and not option.dtypes[value.dtype]
+        wrong_dtype |= option.no_objects and holds_objects(value)
         return wrong_dtype + (not option.shape.has_rank(len(value.shape)))
     return int(option.cls is not None and not isinstance(value, option.cls))

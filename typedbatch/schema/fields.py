@@ -5,12 +5,25 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping, Sized
 from dataclasses import dataclass
+from types import NoneType
 from typing import Any
 
 import numpy as np
 
 from typedbatch._steps import Steps
-from typedbatch._tree.kinds import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, NUMBER, OBJECT, RAGGED, TENSOR, Kind
+from typedbatch._tree.kinds import (
+    ARRAY,
+    BATCH,
+    DISTRIBUTION,
+    KINDS,
+    NONE,
+    NUMBER,
+    OBJECT,
+    RAGGED,
+    TENSOR,
+    Kind,
+    is_objects,
+)
 from typedbatch.rules import BatchRule, Rule
 from typedbatch.schema.declared_meta import MetaSchema
 from typedbatch.schema.dims import ROWS, Dim, Shape, Sort
@@ -39,6 +52,7 @@ class Option:
         choices: Values of a ``Literal``; empty for any value.
         rules: Rules on the values, checked at the level ``"values"`` only.
         no_gradient: Whether a tensor that requires a gradient is refused.
+        no_objects: Whether an array of objects other than text is refused, although any dtype is declared.
     """
 
     kind: Kind
@@ -51,6 +65,7 @@ class Option:
     choices: tuple[object, ...] = ()
     rules: tuple[Rule, ...] = ()
     no_gradient: bool = False
+    no_objects: bool = False
 
     def __str__(self) -> str:
         if self.choices:
@@ -156,10 +171,11 @@ class Field:
         )
 
     def takes_numbers(self) -> bool:
-        """Return True if it takes arrays or tensors of declared dtypes, none of which is the object dtype."""
+        """Return True if it takes arrays, or arrays and tensors of declared dtypes, but no objects."""
         options = [option for option in self.options if option.kind in (ARRAY, TENSOR)]
         return bool(options) and all(
-            option.dtypes is not None and not option.dtypes[np.dtype(object)] for option in options
+            option.no_objects or (option.dtypes is not None and not option.dtypes[np.dtype(object)])
+            for option in options
         )
 
     def expects(self) -> str:
@@ -236,6 +252,12 @@ class Schema:
     def may_be_empty(self) -> bool:
         """Return True if every field and every key of the meta may be absent."""
         return all(field.optional for field in self.fields) and (self.meta is None or not self.meta.required())
+
+
+def holds_objects(array: Any) -> bool:
+    """Return True for an array of objects other than text, which a batch stores as objects too."""
+    types = set(map(type, np.ma.getdata(array).flat)) if is_objects(array) else ()
+    return not all(issubclass(cls, (str, bytes, NoneType)) for cls in types) or types == {NoneType}
 
 
 def is_choice(value: Any, choices: tuple[object, ...]) -> bool:

@@ -30,6 +30,8 @@ allowed dtypes, and ``c2`` the most common one of them. ::
             d0 = s4[0]
             if type(v3) is not ndarray and not is_array(v3):
                 return False
+            if v3.dtype.hasobject and holds_objects(v3):
+                return False
             if v3.shape[0] != d0:
                 return False
         except Exception:
@@ -71,7 +73,7 @@ from typedbatch._tree.meta import meta_of
 from typedbatch.schema import steps
 from typedbatch.schema.dims import ROWS, Dim, Shape, Sort, broadcast, compute
 from typedbatch.schema.dtypes import Dtypes
-from typedbatch.schema.fields import WITH_ROWS, Field, Option, Schema, is_choice, is_sized
+from typedbatch.schema.fields import WITH_ROWS, Field, Option, Schema, holds_objects, is_choice, is_sized
 from typedbatch.schema.properties import as_read, computed_in
 
 Check = Callable[[object], bool]
@@ -80,7 +82,7 @@ _GLOBALS: dict[str, Any] = {
     "ndarray": ndarray, "KINDS": KINDS, "ARRAY": ARRAY, "BATCH": BATCH, "DISTRIBUTION": DISTRIBUTION, "NONE": NONE,
     "NUMBER": NUMBER, "OBJECT": OBJECT, "RAGGED": RAGGED, "SCALAR": SCALAR, "TENSOR": TENSOR, "broadcast": broadcast,
     "is_choice": is_choice, "rows_of": rows_of, "as_read": as_read, "ABSENT": object(), "compute": compute,
-    "meta_of": meta_of, "steps_fit": steps.fits,
+    "meta_of": meta_of, "steps_fit": steps.fits, "holds_objects": holds_objects,
 }  # fmt: skip
 
 
@@ -350,6 +352,8 @@ class Body:
         if option.kind in (ARRAY, TENSOR):
             if option.dtypes is not None:
                 self.dtype(option, option.dtypes, value)
+            if option.no_objects:
+                self.refuse(f"{value}.dtype.hasobject and holds_objects({value})")
             if option.no_gradient:
                 self.refuse(f"{value}.requires_grad")
             self.shape(option, f"{value}.shape")

@@ -59,6 +59,8 @@ def options(hint: Any, nested: Nested) -> tuple[Option, ...]:
         own_sizes |= SeparateSizes in metadata
     if sum(isinstance(rule.holds, ItemsAre) for option in out for rule in option.rules) > 1:
         raise DeclarationError("columns in a union cannot be told apart; write the union inside, as Column[int | str]")
+    if any(option.kind is BATCH for option in out):  # Information that may be a batch may also be an array of dicts.
+        out = [replace(option, no_objects=False) for option in out]
     if own_sizes:
         out = [replace(option, own_sizes=option.schema is not None) for option in out]
     if own_sizes and not any(option.own_sizes for option in out):
@@ -132,7 +134,9 @@ def _options(hint: Any, nested: Nested) -> Iterator[Option]:
     elif issubclass(cls, np.ndarray):
         # numpy's own annotations: NDArray[np.float32], ndarray[tuple[int, int], dtype[float32]]
         shape, dtype = (*get_args(hint), Any, Any)[:2]
-        yield Option(ARRAY, _class_to_check(cls), _numpy_dtypes(dtype), _numpy_shape(shape))
+        dtypes, is_generic = _numpy_dtypes(dtype), np.generic in alternatives(next(iter(get_args(dtype)), None))
+        is_open = dtypes is None and not is_generic  # np.generic stands for each dtype, and Any for none in particular.
+        yield Option(ARRAY, _class_to_check(cls), dtypes, _numpy_shape(shape), no_objects=is_open)
     elif issubclass(cls, (Number, np.generic)) and not issubclass(cls, (str, bytes)):
         yield from _number(cls)
     elif issubclass(cls, Ragged):
