@@ -505,8 +505,7 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, WithNulls, Display, OpenFields
     def to(self: B, device: Device | None = None, *, dtype: Dtype | None = None, non_blocking: bool = False) -> B:
         """Return a Batch of the same class with its tensors on ``device``; ``accelerate.send_to_device`` calls it.
 
-        ``None``, text, dates and objects stay unchanged, but tensors among objects, and in their lists and dicts, move.
-        As in torch, a tensor that is there already is shared.
+        ``None``, text and dates stay unchanged; tensors among objects move too. A tensor that is there is shared.
 
         Args:
             device: Device of the tensors, those of distributions too; None for no change.

@@ -164,6 +164,8 @@ class Program:
                 elif broken is None and _SHADOWS not in changed:
                     changed.append(_SHADOWS)
                 else:
+                    if isinstance(error, SettingError):
+                        raise
                     raise SettingError(f"mypy cannot read the project: {error}") from error
                 self._leave_out(changed)
         (self.cache / _READY).write_text("\n".join([self.key(), *changed]), "utf-8")

@@ -28,7 +28,7 @@ class FieldsWithMeta(dict[str, Any]):
 
     def __init__(self, fields: Mapping[str, Any], meta: dict[str, Any]) -> None:
         super().__init__(fields)
-        self.meta = meta
+        self.meta: dict[str, Any] = meta
 
     def __reduce__(self) -> Any:
         return FieldsWithMeta, (dict(self), self.meta)

@@ -46,8 +46,8 @@ class LiveFields(FieldsWithMeta):
 
     def __init__(self, state: State, path: Path, columns: Mapping[str, Any]) -> None:
         super().__init__({name: _handed_out(state, (*path, name), column) for name, column in columns.items()}, {})
-        self.state = state
-        self.path = path
+        self.state: State = state
+        self.path: Path = path
 
     if not TYPE_CHECKING:
 

@@ -4,8 +4,8 @@ import sys
 
 try:
     from typedbatch.mypy.plugin import plugin
-except ModuleNotFoundError as error:
-    if error.name != "mypy" or sys.argv[:1] != ["-m"]:  # "python -m typedbatch.mypy" says what to install.
+except ModuleNotFoundError as _error:
+    if _error.name != "mypy" or sys.argv[:1] != ["-m"]:  # "python -m typedbatch.mypy" says what to install.
         raise
 
 __all__ = ["plugin"]

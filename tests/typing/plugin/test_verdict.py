@@ -115,6 +115,7 @@ def managed(x: contextlib.AbstractContextManager[Any]) -> None: ...
 def ask(x: ObsBatchProtocol) -> None: ...
 def of_numbers(x: Iterable[int]) -> None: ...
 def of_unknown(b: Batch) -> None:
+    ask(b)  # E
     float(b)  # E
     int(b)  # E
     complex(b)  # E
@@ -126,7 +127,6 @@ def of_unknown(b: Batch) -> None:
     real(b)  # E
     number(b)  # E
     managed(b)  # E
-    ask(b)  # E
     of_numbers(b)  # E
     b()  # E
     b @ b  # E

@@ -95,7 +95,7 @@ def main() -> None:
     collector = Collector(Envs(4), Greedy(), [count, lambda batch: None])
     rollout = collector.collect(60)
     print(len(rollout), seen.rows, seen.last.info.env_id, rollout.rew.min() >= -2)
-    print(collector.last_stats.episodes, collector.last_stats.returns.shape, collector.last_stats.steps)
+    print(collector.stats.episodes, collector.stats.returns.shape, collector.stats.steps)
 
 
 if __name__ == "__main__":

@@ -18,15 +18,17 @@ _OWN = frozenset({
 })  # fmt: skip
 
 
-def only_reads(asked: Type | None) -> bool:
+def only_reads(asked: Type | None, depth: int = 4) -> bool:
     """Return whether a function that asks for this changes no batch: protocols have read-only fields."""
+    if not depth:  # a type may be inside itself
+        return False
     proper = get_proper_type(asked) if asked is not None else None
     if isinstance(proper, UnionType):
-        return any(map(only_reads, proper.items))
+        return any(only_reads(item, depth - 1) for item in proper.items)
     if isinstance(proper, TypeVarType):
-        return only_reads(proper.upper_bound)
+        return only_reads(proper.upper_bound, depth - 1)
     if isinstance(proper, Instance) and proper.type.has_base("typing.Iterable"):
-        return all(map(only_reads, proper.args))
+        return all(only_reads(item, depth - 1) for item in proper.args)
     return (
         isinstance(proper, Instance)
         and (proper.type.is_protocol or not proper.type.has_base(BATCH))
