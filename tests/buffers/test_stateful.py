@@ -78,7 +78,7 @@ class Buffers(RuleBasedStateMachine):
         self.columns: set[str] = set()
         self.priorities: dict[int, float] = {}
         self.highest = self.lowest = 1.0
-        self.goals: dict[int, dict[str, Any]] = {}
+        self.goals: dict[int, Any] = {}
         """Values that slots read as in hindsight, in place of the stored ones."""
 
     def teardown(self):
@@ -304,28 +304,22 @@ class Buffers(RuleBasedStateMachine):
         self.goals = {}
         if not self.hindsight:
             return
-        order, rows = self.model.slots(), self.model.rows()
-        while slots:
-            first = min(slots, key=order.index)
-            episode = self.model.frames(first, self.stack)[:1]
-            while (after := self.model.neighbour(episode[-1], 1)) != episode[-1]:
-                episode = [*episode, after]
-            latest = max(episode.index(slot) for slot in slots if slot in episode)
-            slots = [slot for slot in slots if slot not in episode]
-            goal = self.buffer[first].obs.desired_goal.ravel()[-1]
+        for slot in dict.fromkeys(slots):
+            ahead = [slot]
+            while (after := self.model.neighbour(ahead[-1], 1)) != ahead[-1]:
+                ahead = [*ahead, after]
+            goal = self.buffer[slot].obs.desired_goal.ravel()[-1]
             assert {1.0: goal == OWN, float("inf"): goal != OWN}.get(self.future_k, True)
-            achieved = [
-                rows[self.model.neighbour(slot, 1)]["obs.achieved_goal"]
-                if self.ignore_obs_next
-                else rows[slot]["obs_next.achieved_goal"]
-                for slot in episode
-            ]
-            assert goal == OWN or [goal] in achieved[latest : latest + self.horizon]
+            assert goal == OWN or [goal] in [self.achieved(one) for one in ahead[: self.horizon]]
             if goal != OWN:
-                both = {"obs.desired_goal": [goal], "obs_next.desired_goal": [goal]}
-                self.goals |= {
-                    slot: {"rew": distance(at, [goal]), **both} for slot, at in zip(episode, achieved, strict=True)
-                }
+                self.goals[slot] = goal
+
+    def achieved(self, slot: int) -> Any:
+        """Return the goal that a row achieves."""
+        rows = self.model.rows()
+        if self.ignore_obs_next:
+            return rows[self.model.neighbour(slot, 1)]["obs.achieved_goal"]
+        return rows[slot]["obs_next.achieved_goal"]
 
     @precondition(lambda self: self.model.slots())
     @rule(data=st.data(), count=st.integers(1, 4) | st.none())
@@ -389,10 +383,17 @@ class Buffers(RuleBasedStateMachine):
         if self.cached:
             assert self.buffer.main_buffer[:].act.tolist() == [one["act"] for _, one in self.model.rings[0].rows]
 
-    def column(self, path: str, slots: list[int], frames: int) -> Any:
-        """Return the values of some rows in a field."""
-        rows = {slot: row | self.goals.get(slot, {}) for slot, row in self.model.rows().items()}
-        read = [[value(rows[frame], path) for frame in self.model.frames(slot, frames)] for slot in slots]
+    def column(self, path: str, slots: list[int], frames: int, of: list[int] | None = None) -> Any:
+        """Return the values of some rows in a field, read with the goals of those rows or of others."""
+        rows, read = self.model.rows(), []
+        for slot, goal in zip(slots, map(self.goals.get, of or slots), strict=True):
+            there = self.model.frames(slot, frames)
+            if goal is not None and path.endswith("desired_goal"):
+                read.append([[goal]] * len(there))
+            elif goal is not None and path == "rew":
+                read.append([distance(self.achieved(frame), [goal]) for frame in there])
+            else:
+                read.append([value(rows[frame], path) for frame in there])
         return np.array(read if frames > 1 else [frame[0] for frame in read])
 
     def check_rows(self, batch: Any, slots: list[int]) -> None:
@@ -401,7 +402,7 @@ class Buffers(RuleBasedStateMachine):
             source, wanted = path, slots
             if self.ignore_obs_next and path.startswith("obs_next"):
                 source, wanted = path.replace("obs_next", "obs"), [self.model.neighbour(slot, 1) for slot in slots]
-            expected = self.column(source, wanted, self.stack if path.startswith("obs") else 1)
+            expected = self.column(source, wanted, self.stack if path.startswith("obs") else 1, slots)
             np.testing.assert_array_equal(leaf(batch, path), expected, err_msg=path)
         if "info.text" in names:
             assert {type(text) for text in leaf(batch, "info.text")} <= {str, type(None)}
