@@ -23,7 +23,7 @@ def text_of(path: Path) -> str:
     """Return the text of a file.
 
     Raises:
-        OSError: There is no text to check: it is not a regular file, too large, or must not be read.
+        OSError: The file has no text to check, because it is not regular, is too large, or cannot be read.
         SyntaxError: It cannot be decoded.
     """
     found = path.stat()

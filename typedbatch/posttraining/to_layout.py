@@ -59,7 +59,7 @@ class Rows(NamedTuple):
     others: dict[str, Any]
     """Fields with a value for each sample."""
     spans: dict[str, Span]
-    """Whether fields of tokens have values for prompts, for responses, or for both."""
+    """Tokens that each field has values for: those of prompts, of responses, or both."""
 
 
 @overload
@@ -224,7 +224,7 @@ def _from_packed(tree: Any, named: Named) -> Rows:
 
 
 def _rows(fields: dict[str, Any], lengths: NDArray[np.intp], spans: dict[str, Span], numbers: Numbers) -> Rows:
-    """Return rollouts end to end, of padded fields; zeros where there is no value."""
+    """Return rollouts end to end from padded fields, with zeros where there is no value."""
     tokens = Batch()
     for span, taken in numbers.items():
         flat = {name: _flat(value) for name, value in fields_of_span(fields, spans, span).items()}

@@ -180,7 +180,7 @@ class _Part:
         self.number: int = number
         """Number of the episode of the first row, or of the one at the begin of the call."""
         self.is_over: bool = False
-        """Whether the episode at the begin of the call has ended, and the agent had no row in the call until then."""
+        """Whether the episode that an earlier call began has ended, before the agent had a row in this call."""
 
     def end(self) -> None:
         """Mark the last row as truncated if it does not end its episode."""

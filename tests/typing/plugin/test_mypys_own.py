@@ -1,4 +1,4 @@
-"""What mypy reports without the plugin, it reports with it."""
+"""Reports of mypy with the plugin, which are all those without it, word for word."""
 
 from __future__ import annotations
 
