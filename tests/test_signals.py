@@ -10,6 +10,7 @@ from typing import Annotated, Any, NoReturn
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from typedbatch import Batch, BatchRecord, Rule, conforms, validate
 from typedbatch.errors import SchemaError
@@ -40,6 +41,10 @@ class Late(np.ndarray):
 
 class Column(BatchRecord):
     x: np.ndarray
+
+
+class Objects(BatchRecord):
+    x: NDArray[np.object_]
 
 
 class Ruled(BatchRecord):
@@ -77,8 +82,8 @@ one, two = of_objects(), of_objects()
 RUNNING: dict[str, Callable[[], object]] = {
     "==": lambda: one == two,
     "allclose": lambda: one.allclose(two),
-    "conforms": lambda: conforms(one, Column),
-    "validate": lambda: validate(one, Column, level="values") is not None,
+    "conforms": lambda: conforms(one, Objects),
+    "validate": lambda: validate(one, Objects, level="values") is not None,
 }
 
 

@@ -77,7 +77,7 @@ MOMENTS: dict[str, list[str]] = {
     "save a buffer": ["atomic_write", "description", "to_hdf5", "_write_array"],
     "load a buffer": ["_ask", "build_value", "make_empty", "_require_columns", "restore"],
     "load a buffer here": ["read_group", "read_dataset"],
-    "make a folder": ["require_no_link", "lock", "_take", "create_array", "reserve", "_lay_out", "replace_description"],
+    "make a folder": ["require_no_link", "lock", "_take", "create_array", "reserve", "_lay_out", "replace"],
     "open a folder": ["require_no_link", "identity", "_take", "description", "_map_column", "opened", "reserve"],
     "read a folder": ["description", "_map_column", "array", "positions", "restored", "_require_columns"],
     "the command": ["_open_without_waiting", "_content"],

@@ -211,7 +211,7 @@ class Editor:
         assert text.count(excerpt) == 1, excerpt
         before = text[: text.index(excerpt) + marked.index("|")]
         line = before.count("\n")
-        character = len(before.rpartition("\n")[2].encode("utf-16-le")) // 2
+        character = len(before.rpartition("\n")[2].encode("utf-16-le", "surrogatepass")) // 2
         return {"textDocument": {"uri": self.uri(name)}, "position": {"line": line, "character": character}}
 
     def complete(self, name: str, marked: str) -> list[JSON]:

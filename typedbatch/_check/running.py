@@ -89,8 +89,9 @@ def check(
     left = _readable(folder, given, broken)
     if broken and not left:
         return Checked(_in_order(broken.values()))
+    unread = {path for path, one in broken.items() if one.code == "unchecked"} if settings.has_plugin else set()
     hidden: set[Path] = set()
-    while not has_summary(done := run(left, broken, hidden)):
+    while not has_summary(done := run(left, broken, hidden | unread)):
         more = {} if settings.has_plugin else {one.file: one for one in parsed(done.stdout) if one.code == "syntax"}
         crash = _CRASH.search(done.stderr)
         if not more and not hidden and (hidden := _shadows(settings, folder, files)):

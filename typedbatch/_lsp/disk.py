@@ -22,7 +22,7 @@ class ProjectOnDisk:
     """
 
     def __init__(self, root: str, python: str | None, cache: str | None, why: str) -> None:
-        self.methods: Mapping[str, Callable[..., Any]] = {}
+        self.methods: Mapping[str, Callable[..., Any]] = {"complete": lambda **_: []}
         self.note = (
             f"mypy {version('mypy')} cannot be kept in memory ({why}): "
             "files are checked when they are saved, and nothing else is shown"

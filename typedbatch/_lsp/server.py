@@ -64,6 +64,9 @@ class Server(LanguageServer):
             notebook_document_sync=lsp.NotebookDocumentSyncOptions([_PYTHON_CELLS], save=True),
         )
         self.options: dict[str, Any] = {}
+        self.exit_code = 0
+        """1 if the editor asks the server to exit before it asks it to shut down."""
+        self.is_shut_down = False
         self._projects: dict[Path, Project] = {}
         self._documents: dict[str, tuple[Project, Document]] = {}
         """Open documents, by the addresses of their texts."""
@@ -280,10 +283,12 @@ def _sync(server: Server) -> None:
 
     @server.feature(lsp.SHUTDOWN)
     async def _(given: None) -> None:
+        server.is_shut_down = True
         await server.end()
 
     @server.feature(lsp.EXIT)
     def _(given: None) -> None:
+        server.exit_code = 0 if server.is_shut_down else 1  # pygls ends its loop with it, and forgets it.
         server.protocol.set_writer(_Nobody())
 
 

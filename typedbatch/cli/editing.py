@@ -18,4 +18,6 @@ def run_server(stdio: Stdio = True) -> None:
         raise typer.Exit(2)
     from typedbatch._lsp.server import make_server
 
-    make_server().start_io()
+    server = make_server()
+    server.start_io()
+    raise typer.Exit(server.exit_code)

@@ -30,10 +30,10 @@ def version_of(path: Path) -> int:
 
 
 def text_in(path: Path) -> str:
-    """Return the text of a file; empty if it cannot be read."""
+    """Return the text of a file; empty if it cannot be read, or if reading may wait or never end, as of a device."""
     if path in _unsaved:
         return _unsaved[path]
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8") if path.is_file() else ""
     except (OSError, UnicodeDecodeError):
         return ""
