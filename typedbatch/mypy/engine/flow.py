@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -132,7 +133,8 @@ class Flow:
                 names.update((name, join(value, self._known.get(name))) for name, value in names.items())
             kind = self._kinds.get(type(statement))
             if kind is not None:
-                kind(statement)
+                with suppress(RecursionError):  # Whatever is nested too deeply in one, the others are looked at.
+                    kind(statement)
 
     # ---- assignments ----------------------------------------------------------------------------------------------
 
