@@ -9,8 +9,11 @@ import sys
 import tomllib
 from pathlib import Path
 
+import numpy as np
 import pytest
+import typing_extensions
 
+import typedbatch
 from tests.typing.caches import MYPY, PLUGIN, warm
 from typedbatch.mypy.__main__ import LINES, main
 
@@ -29,6 +32,17 @@ def test_prints_lines_that_both_kinds_of_settings_take(capsys: pytest.CaptureFix
     settings.read_string(ini)
     assert settings["mypy"]["plugins"] == "typedbatch.mypy"
     assert tomllib.loads(toml)["tool"]["mypy"]["plugins"] == ["typedbatch.mypy"]
+
+
+def test_without_mypy_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for found in (Path(file) for file in (typedbatch.__file__, np.__file__)):
+        (tmp_path / found.parent.name).symlink_to(found.parent)
+    (tmp_path / "typing_extensions.py").symlink_to(typing_extensions.__file__)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    command = [sys.executable, "-S", "-m", "typedbatch.mypy", "--check"]  # -S leaves out all other packages
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "python -m typedbatch.mypy needs mypy; pip install mypy\n"
 
 
 def test_on(kept: Path, tmp_path: Path) -> None:
