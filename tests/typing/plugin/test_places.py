@@ -85,6 +85,12 @@ PLACES = {
         "def need(b: BatchWithReturnsProtocol) -> None: ...\ndef f(r: RolloutBatch) -> None:\n    need(r)",
         f'RolloutBatch lacks "returns" of BatchWithReturnsProtocol; it has {ROLLOUT}  [batch-argument]',
     ),
+    "record with rules, which are no fields": (
+        "from typedbatch import BatchRecord\nfrom typedbatch.rules import mask_matches\n"
+        "class R(BatchRecord):\n    obs: np.ndarray\n    lengths = mask_matches('obs', 'obs')\n"
+        "def f(r: R) -> None:\n    ask(r)",
+        f'R lacks "info" of {OBS}; it has obs  {ARGUMENT}',
+    ),
     "protocol returned as another": (
         "def f(r: RolloutBatchProtocol) -> BatchWithReturnsProtocol:\n    ask(r)\n    return r",
         f'RolloutBatchProtocol lacks "returns" of BatchWithReturnsProtocol; it has {ROLLOUT}  [return-value]',

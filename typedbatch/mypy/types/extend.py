@@ -93,7 +93,7 @@ def declared_fields(target: TypeInfo) -> Iterator[tuple[str, bool]]:
 
 def _is_field(owner: TypeInfo, node: object) -> bool:
     if isinstance(node, Var):
-        return not node.is_classvar
+        return not node.is_classvar and not node.is_inferred  # A rule in a class body has no annotation.
     return owner.is_protocol and isinstance(node, Decorator) and node.var.is_property
 
 
