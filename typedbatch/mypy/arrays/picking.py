@@ -95,6 +95,8 @@ def _put(what: str) -> Operation:
         if not isinstance(source, Array) or source.axes is None or index.axes is None or len(index.axes) != 1:
             return array
         expected = (*axes[:at], index.axes[0], *axes[at + 1 :])
+        if what == "index_copy" and not source.axes and len(axes) == 1:
+            return array  # PyTorch copies a number to one place.
         if len(source.axes) != len(axes) or any(map(apart, source.axes, expected)):
             raise MisfitError(f"{what}: {shown(source.axes)} is added, {shown(expected)} is expected")
         return array
