@@ -212,6 +212,10 @@ class Arrays(BatchRecord):
     value: np.ndarray[Any, Any]
 
 
+class Objects(BatchRecord):
+    value: np.ndarray[Any, np.dtype[np.object_]]
+
+
 @pytest.mark.parametrize(
     "value",
     [
@@ -222,7 +226,7 @@ class Arrays(BatchRecord):
     ids=lambda value: str(getattr(value, "dtype", "objects")),
 )  # fmt: skip
 def test_kinds_that_come_back(queue, value):
-    record = Tensors if isinstance(value, torch.Tensor) else Arrays
+    record = Tensors if isinstance(value, torch.Tensor) else Objects if value.dtype == object else Arrays
     stream = Stream(uuid.uuid4().hex, [record])
     stream.put(record(value=value))
     back = stream.get(record, 3, task="a", timeout=20).value
