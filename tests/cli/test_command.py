@@ -25,8 +25,8 @@ import typedbatch
 from tests.typing.caches import MYPY, PLUGIN, warm
 from typedbatch import Batch, RolloutBatch, RolloutBatchProtocol
 from typedbatch._report import page_address
+from typedbatch.cli.arguments import read
 from typedbatch.cli.commands import app
-from typedbatch.cli.loading import read
 from typedbatch.errors import Code, StorageError
 from typedbatch.files import save
 from typedbatch.testing import example

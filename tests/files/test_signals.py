@@ -16,7 +16,7 @@ import pytest
 import typedbatch
 from typedbatch import Batch
 from typedbatch.buffers import ReplayBuffer
-from typedbatch.cli.loading import read
+from typedbatch.cli.arguments import read
 from typedbatch.files import load, save
 from typedbatch.files.hdf5 import from_hdf5, to_hdf5
 

@@ -20,9 +20,8 @@ from typedbatch._validation.validate import typed_copy, validate_at
 from typedbatch.batch import Batch
 from typedbatch.errors import MissingDependencyError, SettingError, StorageError
 from typedbatch.files import container
-from typedbatch.files.atomic import atomic_write
 from typedbatch.files.document import DocumentReader, DocumentWriter, classes_of, with_classes
-from typedbatch.files.regular import is_from_system
+from typedbatch.files.regular import atomic_write, is_from_system
 from typedbatch.records import BatchRecord, fill_defaults, type_of
 from typedbatch.schema import schema_of
 from typedbatch.schema.check import check_of

@@ -19,10 +19,17 @@ from typedbatch._tree.depth import fields_of, require_depth
 from typedbatch._tree.kinds import ARRAY, BATCH, KINDS, MAPPING, RAGGED, SCALAR, TENSOR, Tree, describe
 from typedbatch._tree.meta import as_meta, meta_of, set_meta
 from typedbatch.errors import StorageError, TypedBatchError, under
-from typedbatch.files._hdf5 import h5py, is_from_hdf5, text_of
-from typedbatch.files._hdf5.build import TYPE, build_value
-from typedbatch.files._hdf5.reading import read_dataset, read_file, read_group
-from typedbatch.files._hdf5.target import written
+from typedbatch.files._hdf5 import (
+    TYPE,
+    build_value,
+    h5py,
+    is_from_hdf5,
+    read_dataset,
+    read_file,
+    read_group,
+    text_of,
+    written,
+)
 from typedbatch.files.jsonable import plain
 
 
