@@ -19,7 +19,7 @@ from typedbatch._tree.kinds import Tree, describe
 from typedbatch.batch import Batch
 from typedbatch.errors import DeclarationError, StorageError, TypedBatchError, did_you_mean
 from typedbatch.files import load
-from typedbatch.files.regular import is_from_system, open_regular
+from typedbatch.files.regular import open_regular
 from typedbatch.schema import schema_of
 from typedbatch.schema.read import is_schema
 
@@ -52,8 +52,6 @@ def read(path: Path, unsafe_pickle: bool) -> Batch:
     except TypedBatchError as error:
         raise StorageError(f"{path} does not contain a batch: {error}") from error
     except Exception as error:  # Invalid content can raise any error in the loaders.
-        if isinstance(error, OSError) and not is_from_system(error):
-            raise
         reason = (str(error) or type(error).__name__).partition("\n")[0]
         raise StorageError(f"{path} cannot be read: {reason}") from error
 

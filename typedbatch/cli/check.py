@@ -190,7 +190,7 @@ def _run(
         left_out = [*broken, *(link for name in given for link in links_back(folder / name))]
         options = [*options_of_mypy(file, python, cache), *(f"--exclude={exclusion(one, folder)}" for one in left_out)]
         where = [str(settings.root), json.dumps([*map(str, hidden)])]
-        # This module imports nothing from the folder it runs in.
+        # The module typedbatch.mypy.command imports nothing from the folder it runs in.
         command = [sys.executable, "-P", "-m", "typedbatch.mypy.command", *where, *options, "--", *given]
         environment = {**os.environ, OWN_CODES: "1"}
         return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)

@@ -21,7 +21,7 @@ from typedbatch.batch import Batch
 from typedbatch.errors import MissingDependencyError, SettingError, StorageError
 from typedbatch.files import container
 from typedbatch.files.document import DocumentReader, DocumentWriter, classes_of, with_classes
-from typedbatch.files.regular import atomic_write, is_from_system
+from typedbatch.files.regular import atomic_write
 from typedbatch.records import BatchRecord, fill_defaults, type_of
 from typedbatch.schema import schema_of
 from typedbatch.schema.check import check_of
@@ -183,8 +183,6 @@ def load(
         named = str(path) in str(error)
         raise StorageError(str(error) if named else f"{path} cannot be read: {error}") from error.__cause__
     except OSError as error:
-        if not is_from_system(error):
-            raise
         raise StorageError(f"{path} cannot be read: {error}") from error
     except RecursionError as error:
         raise StorageError(f"{path} cannot be read: it is nested too deeply for Python's stack") from error

@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from typedbatch._ops.conversion import torch_side
 from typedbatch._tree.kinds import ARRAY, KINDS, SCALAR, Tree, describe, new_tree, object_array
 from typedbatch.errors import MissingDependencyError, StorageError, TypedBatchError, under
-from typedbatch.files.regular import is_from_system, open_regular
+from typedbatch.files.regular import open_regular
 
 try:
     import h5py as h5py
@@ -81,11 +81,6 @@ class Group(NamedTuple):
     kind: str
     attributes: dict[str, Any]
     members: dict[str, Any]
-
-
-def is_from_hdf5(error: Exception) -> bool:
-    """Return whether h5py, or the operating system, may have raised an error."""
-    return not isinstance(error, OSError) or is_from_system(error)
 
 
 def text_of(attribute: object) -> str:
@@ -157,9 +152,9 @@ def read_dataset(dataset: Any, keep: Keep | None = None) -> Data:
         if array.size:
             dataset.read_direct(array)
         return Data(kind, array if keep is None else keep(array), details)
+    except StorageError:
+        raise
     except (OSError, ValueError, TypeError, RuntimeError, LookupError, AttributeError, MemoryError) as error:
-        if isinstance(error, StorageError) or not is_from_hdf5(error):
-            raise
         raise StorageError(f"the file is damaged: {error}") from error
 
 
@@ -207,7 +202,7 @@ def _attribute(owner: Any, name: str) -> Any:
     return object_array(texts.ravel().tolist()).reshape(texts.shape)
 
 
-# ---- values from plain data-------------------------------------------------------------------------------------------
+# ---- values from plain data -----------------------------------------------------------------------------------------
 
 
 def build_value(node: Group | Data, device: Any, *, batch: bool = False) -> Any:
@@ -349,9 +344,7 @@ def read_file(path: str | os.PathLike[str], names: list[str] | None = None, *, t
         with h5py.File(path, "r") as file:
             return read_group(file, None, names)
     except OSError as error:
-        if is_from_hdf5(error):
-            raise StorageError(str(error)) from error
-        raise
+        raise StorageError(str(error)) from error
 
 
 def _read_elsewhere(path: str, names: list[str] | None, size: int) -> Group:
@@ -484,7 +477,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_idle)
 
 
-# ---- the file that HDF5 writes to------------------------------------------------------------------------------------
+# ---- the file that HDF5 writes to -----------------------------------------------------------------------------------
 
 
 class Target:
@@ -564,19 +557,14 @@ def written(file: IO[bytes]) -> Generator[h5py.File]:
     except (OSError, RuntimeError) as error:
         if target.failure is not None:
             raise target.failure from error
-        if not is_from_hdf5(error):
-            raise
         raise StorageError(f"HDF5 could not write the file: {error}") from error
     if target.failure is not None:
         raise target.failure
     if os.utime in os.supports_fd:
         # The time comes from a fine clock, because two changes within a tick of the file system's clock look like one.
         now = time.time_ns() // 1000 * 1000
-        try:
+        with contextlib.suppress(OSError):  # of file systems that cannot do this; the file is then read like others
             os.utime(file.fileno(), ns=(now, now))
-        except OSError as error:  # Some file systems cannot do this. The file is then read like one of others.
-            if not is_from_system(error):
-                raise
         found = os.fstat(file.fileno())
         if found.st_mtime_ns == now:
             _own.append((found.st_dev, found.st_ino, found.st_size, now))

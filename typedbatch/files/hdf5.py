@@ -23,7 +23,6 @@ from typedbatch.files._hdf5 import (
     TYPE,
     build_value,
     h5py,
-    is_from_hdf5,
     read_dataset,
     read_file,
     read_group,
@@ -62,8 +61,6 @@ def _write_fields(x: Any, y: h5py.Group, compression: str | None) -> None:
         except TypedBatchError as error:
             raise error.under(str(name)) from error.__cause__
         except (TypeError, ValueError, OSError, RuntimeError, LookupError) as error:
-            if not is_from_hdf5(error):
-                raise
             raise StorageError(f"{describe(value)} cannot be written: {error}", str(name)) from error
 
 
@@ -90,8 +87,6 @@ def from_hdf5(x: h5py.Group | h5py.Dataset | str | os.PathLike[str], device: Any
     except RecursionError as error:
         raise StorageError("the file is damaged: its groups are nested too deeply") from error
     except Exception as error:  # Invalid content can raise any error in HDF5 and above.
-        if not is_from_hdf5(error):
-            raise
         if isinstance(error, OSError) and not isinstance(x, (h5py.Group, h5py.Dataset)):
             raise StorageError(f"{x} cannot be read: {error}") from error
         raise StorageError(f"the file is damaged: {error}") from error

@@ -52,25 +52,7 @@ def require_regular(found: os.stat_result, name: str) -> None:
         StorageError: It is not a regular file.
     """
     if not stat.S_ISREG(found.st_mode):
-        kinds = {
-            stat.S_IFIFO: "a pipe",
-            stat.S_IFDIR: "a folder",
-            stat.S_IFCHR: "a device",
-            stat.S_IFBLK: "a device",
-            stat.S_IFSOCK: "a socket",
-            stat.S_IFLNK: "a link",
-        }
-        kind = kinds.get(stat.S_IFMT(found.st_mode), "something else")
-        raise StorageError(f"{name} is {kind}, and not a regular file")
-
-
-def is_from_system(error: OSError) -> bool:
-    """Return whether the operating system, or a library that reads or writes files, may have raised an error.
-
-    Errors of the system have a number. Libraries such as h5py and pyarrow also raise ``OSError`` itself without one.
-    A subclass without a number, such as the ``TimeoutError`` of a signal handler, has nothing to do with the file.
-    """
-    return type(error) is OSError or error.errno is not None
+        raise StorageError(f"{name} is not a regular file")
 
 
 @contextmanager
@@ -89,14 +71,11 @@ def atomic_write(path: str | os.PathLike[str]) -> Generator[IO[bytes], None, Non
     unfinished = path.with_name(f".{secrets.token_hex(8)}.new")
     file = mode = None
     try:
-        found: os.stat_result | None
-        try:
+        with suppress(FileNotFoundError):
             found = path.lstat()
-        except FileNotFoundError:
-            found = None
-        if found is not None and not stat.S_ISLNK(found.st_mode):
-            require_regular(found, f"{path} cannot be written: it")
-            mode = stat.S_IMODE(found.st_mode)
+            if not stat.S_ISLNK(found.st_mode):
+                require_regular(found, f"{path} cannot be written: it")
+                mode = stat.S_IMODE(found.st_mode)
         file = open(unfinished, "x+b", buffering=0)  # noqa: SIM115  # closed below
         with file:
             yield file
@@ -104,8 +83,6 @@ def atomic_write(path: str | os.PathLike[str]) -> Generator[IO[bytes], None, Non
                 unfinished.chmod(mode)
         os.replace(unfinished, path)
     except OSError as error:
-        if not is_from_system(error):
-            raise
         raise StorageError(f"{path} cannot be written: {error}") from error
     finally:
         if file is not None:
