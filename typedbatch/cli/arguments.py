@@ -60,9 +60,10 @@ def _content(path: Path, file: IO[bytes], unsafe_pickle: bool) -> Any:
     if path.suffix == ".safetensors":
         return load(path, allow_pickle=unsafe_pickle)
     if path.suffix in (".h5", ".hdf5"):
-        from typedbatch.files.hdf5 import from_hdf5, is_batch_file
+        from typedbatch.files._hdf5 import read_file
+        from typedbatch.files.hdf5 import from_hdf5
 
-        return load(path) if is_batch_file(path) else from_hdf5(path)
+        return load(path) if "typedbatch" in read_file(path, []).attributes else from_hdf5(path)
     if path.suffix in (".pt", ".pth"):
         torch: Any = torch_side().torch
         try:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import base64
 import contextlib
+import io
 import json
 import os
 import select
@@ -480,7 +481,7 @@ if hasattr(os, "register_at_fork"):
 # ---- the file that HDF5 writes to -----------------------------------------------------------------------------------
 
 
-class Target:
+class Target(io.RawIOBase):
     """A file object for h5py whose methods do not fail when the disk is full.
 
     Args:
@@ -495,14 +496,11 @@ class Target:
         self._file: Any = file
         self._at = self._end = 0
 
-    def seek(self, at: int, whence: int = 0) -> int:
+    def seek(self, at: int, whence: int = 0, /) -> int:
         self._at = at + (0, self._at, self._end)[whence]
         return self._at
 
-    def tell(self) -> int:
-        return self._at
-
-    def write(self, data: Any) -> int:
+    def write(self, data: Any, /) -> int:
         view = memoryview(data).cast("B")
         count = len(view)
         try:
@@ -515,7 +513,7 @@ class Target:
         self._end = max(self._end, self._at)
         return count
 
-    def readinto(self, buffer: Any) -> int:
+    def readinto(self, buffer: Any, /) -> int:
         view = memoryview(buffer).cast("B")
         self._file.seek(self._at)
         read = self._file.readinto(view)
@@ -523,12 +521,8 @@ class Target:
         self._at += len(view)
         return len(view)
 
-    def read(self, count: int) -> bytes:
-        buffer = bytearray(count)
-        self.readinto(buffer)
-        return bytes(buffer)
-
-    def truncate(self, size: int) -> int:
+    def truncate(self, size: int | None = None, /) -> int:
+        size = self._at if size is None else size
         try:
             if self.failure is None:
                 self._file.truncate(size)
@@ -536,9 +530,6 @@ class Target:
             self.failure = error
         self._end = size
         return size
-
-    def flush(self) -> None:
-        """Do nothing, because the raw file has no buffer."""
 
 
 @contextlib.contextmanager
