@@ -22,7 +22,7 @@ from rich.tree import Tree as TextTree
 
 from typedbatch import protocols as declared
 from typedbatch._level import current_level
-from typedbatch._ops.preview import first_values
+from typedbatch._ops.display import first_values
 from typedbatch._report import in_a_line, page_address, printable
 from typedbatch._tree.kinds import ARRAY, BATCH, TENSOR, describe, kind_of
 from typedbatch._validation.validate import validate_at

@@ -20,16 +20,7 @@ from typedbatch._tree.kinds import ARRAY, BATCH, KINDS, MAPPING, RAGGED, SCALAR,
 from typedbatch._tree.meta import as_meta, meta_of, set_meta
 from typedbatch.batch import Batch
 from typedbatch.errors import StorageError, TypedBatchError, under
-from typedbatch.files._hdf5 import (
-    TYPE,
-    build_value,
-    h5py,
-    read_dataset,
-    read_file,
-    read_group,
-    text_of,
-    written,
-)
+from typedbatch.files._hdf5 import TYPE, build_value, h5py, read_dataset, read_file, read_group, text_of, written
 from typedbatch.files.document import plain, require_version, with_classes
 
 

@@ -28,17 +28,15 @@ def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
         StorageError: It is a pipe, a device or something else that is not a regular file.
         OSError: It cannot be opened, or is a folder.
     """
-    file: IO[bytes] = open(path, "rb", opener=_open_without_waiting)  # noqa: SIM115  # closed by the caller
+    file: IO[bytes] = open(  # noqa: SIM115  # closed by the caller
+        path, "rb", opener=lambda name, flags: os.open(name, flags | _NOT_WAITING)
+    )
     try:
         require_regular(os.fstat(file.fileno()), os.fspath(path))
     except BaseException:
         file.close()
         raise
     return file
-
-
-def _open_without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | _NOT_WAITING)
 
 
 def require_regular(found: os.stat_result, name: str) -> None:
