@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from typing import Any, Final
 
@@ -172,14 +172,6 @@ def _size(values: Iterable[Any]) -> str:
     return f"{count:.1f} TiB"
 
 
-def rich_fields(tree: Tree) -> Iterator[tuple[str, Any]]:
-    """Yield the name and value of every field, for ``rich``, followed by the meta if there is any."""
-    for name, value in tree.__dict__.items():
-        yield name, _Text(_leaf_text(value)) if KINDS[type(value)] in (ARRAY, TENSOR) and is_long(value) else value
-    if meta := meta_of(tree):
-        yield "meta", meta
-
-
 class _Text(str):
     """Text that is printed without quotes."""
 
@@ -209,7 +201,10 @@ class Display(Tree):
         return text(self)
 
     def __rich_repr__(self) -> Iterable[tuple[str, Any]]:
-        return rich_fields(self)
+        for name, value in self.__dict__.items():
+            yield name, _Text(_leaf_text(value)) if KINDS[type(value)] in (ARRAY, TENSOR) and is_long(value) else value
+        if meta := meta_of(self):
+            yield "meta", meta
 
     def _repr_html_(self) -> str:
         return html(self)
