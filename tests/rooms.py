@@ -44,9 +44,8 @@ ORDER = [
     ["buffers"],
     ["audit"],
     ["training", "posttraining"],
-    ["bridges", "_check"],
+    ["bridges", "cli"],
     ["_lsp", "testing"],
-    ["cli"],
     ["__init__"],
     ["pytest_plugin"],
 ]

@@ -9,11 +9,11 @@ from typing_extensions import TypeVar
 
 from typedbatch._declaration import pydantic_schema
 from typedbatch._open import OpenFields
-from typedbatch._ops import assignment, column, construct, conversion, copying, equality, indexing, nulls, splitting
+from typedbatch._ops import assignment, construct, conversion, copying, equality, indexing, nulls, splitting
 from typedbatch._ops.arithmetic import Arithmetic
 from typedbatch._ops.combine import Missing, as_list, cat_trees, stack_trees
+from typedbatch._ops.conversion import moved, pinned
 from typedbatch._ops.copying import shallow
-from typedbatch._ops.devices import moved, pinned
 from typedbatch._ops.display import Display
 from typedbatch._ops.fast_assign import written_directly
 from typedbatch._ops.from_rows import MissingInRows, from_rows
@@ -314,7 +314,7 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, WithNulls, Display, OpenFields
             RowAssignmentError: A value or ``default_value`` does not fit the field's dtype. Or rows of a new field get
                 no value, and its dtype, as that of integers or flags, has no null.
         """
-        column.set_column(self, arr, key, index, default_value)
+        assignment.set_column(self, arr, key, index, default_value)
 
     @staticmethod
     def empty(batch: B, index: Index = None) -> B:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from typedbatch._level import default_level, set_default
-from typedbatch._ops.differences import differences
+from typedbatch._ops.equality import differences
 from typedbatch._tree.kinds import Tree
 from typedbatch.errors import SettingError
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch import sequences
+from typedbatch._ops.casting import as_declared
 from typedbatch._ops.combine import cat_trees, keeps_whole_numbers
 from typedbatch._ops.construct import refuse_on_instances, to_leaf
 from typedbatch._ops.conversion import torch_side
@@ -357,8 +358,7 @@ def _from_columns(columns: Mapping[str, Iterable[Any]], into: Callable[..., Any]
 
 def _made(fields: dict[str, Any], into: Any) -> Any:
     """Return the values in a batch of the class ``into``, as it declares them."""
-    from typedbatch._validation.as_declared import as_declared  # these are layers above this module
-    from typedbatch._validation.convert import convert
+    from typedbatch._validation.convert import convert  # these are layers above this module
     from typedbatch.schema import schema_of
 
     declared = schema_of(into).fields if isinstance(into, type) and issubclass(into, Batch) else ()

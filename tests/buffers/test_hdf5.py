@@ -33,7 +33,7 @@ from typedbatch.buffers import (
 )
 from typedbatch.buffers.state import state_of
 from typedbatch.errors import StorageError, StructureError
-from typedbatch.files._hdf5 import reading
+from typedbatch.files import _hdf5
 from typedbatch.files.hdf5 import from_hdf5, to_hdf5
 
 
@@ -750,7 +750,7 @@ def test_a_file_that_is_none_is_refused(tmp_path):
 @pytest.mark.parametrize("compression", [None, "gzip"])
 def test_bytes_that_were_changed_give_a_buffer_or_are_refused(compression, tmp_path, monkeypatch):
     """In this process: whatever goes wrong in the HDF5 library, it neither ends it nor keeps it waiting."""
-    monkeypatch.setattr(reading, "SECONDS", 1.0)
+    monkeypatch.setattr(_hdf5, "SECONDS", 1.0)
     buffer = PrioritizedVectorReplayBuffer(10, 2, 0.5, 0.5)
     for number in range(4):
         buffer.add(as_rows([row(number, extra=1), row(number, True, extra=1)]))
@@ -808,7 +808,7 @@ class TestFiles:
         held(ReplayBuffer(4, path=tmp_path / "buffer"), step(0))
         (tmp_path / "buffer" / "buffer.json").unlink()
         os.mkfifo(tmp_path / "buffer" / "buffer.json")
-        with pytest.raises(StorageError, match=r"buffer\.json is a pipe, and not a regular file"):
+        with pytest.raises(StorageError, match=r"buffer\.json is not a regular file"):
             ReplayBuffer.open(tmp_path / "buffer")
 
     def test_a_ring_has_no_fields_of_its_own(self):

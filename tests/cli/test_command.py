@@ -25,8 +25,8 @@ import typedbatch
 from tests.typing.caches import MYPY, PLUGIN, warm
 from typedbatch import Batch, RolloutBatch, RolloutBatchProtocol
 from typedbatch._report import page_address
+from typedbatch.cli.arguments import read
 from typedbatch.cli.commands import app
-from typedbatch.cli.loading import read
 from typedbatch.errors import Code, StorageError
 from typedbatch.files import save
 from typedbatch.testing import example
@@ -364,7 +364,7 @@ def test_a_pipe_is_refused_and_nobody_waits_for_its_other_end(ending, tmp_path):
     for command in (["show"], ["infer"], ["validate", "--as", "BatchProtocol"]):
         done = run(*command, str(path), "--unsafe-pickle", cwd=tmp_path)
         assert done.returncode == 2
-        assert f"{path} is a pipe, and not a regular file" in done.stdout + done.stderr
+        assert f"{path} is not a regular file" in done.stdout + done.stderr
 
 
 def test_tensors_without_a_size_are_shown(tmp_path):

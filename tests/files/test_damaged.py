@@ -18,9 +18,8 @@ from hypothesis import strategies as st
 from tests.files.helpers import ENDINGS, Steps, assert_same, cells
 from typedbatch import Batch, MultiAgentBatch, SampleBatch
 from typedbatch.errors import SchemaError, SettingError, StorageError
-from typedbatch.files import load, save
-from typedbatch.files._hdf5 import reading
-from typedbatch.files._hdf5.target import is_own
+from typedbatch.files import _hdf5, load, save
+from typedbatch.files._hdf5 import is_own
 
 
 def small() -> Any:
@@ -196,7 +195,7 @@ def changed(whole: bytes, seed: int) -> bytes:
 @pytest.mark.parametrize("name", ["small", "compressed", "policies"])
 def test_bytes_of_an_hdf5_file_that_were_changed_give_a_batch_or_are_refused(name, tmp_path, monkeypatch):
     """In this process: whatever goes wrong in the HDF5 library, it neither ends it nor keeps it waiting."""
-    monkeypatch.setattr(reading, "SECONDS", 1.0)
+    monkeypatch.setattr(_hdf5, "SECONDS", 1.0)
     policies = MultiAgentBatch({"p": SampleBatch(obs=np.arange(300.0)), "q": SampleBatch(obs=torch.ones(2))}, 300)
     path = tmp_path / "whole.h5"
     save(policies if name == "policies" else small(), path, compression="gzip" if name == "compressed" else None)
@@ -211,7 +210,7 @@ def test_bytes_of_an_hdf5_file_that_were_changed_give_a_batch_or_are_refused(nam
 
 
 def test_what_ends_the_process_that_reads_or_keeps_it_busy_is_an_error_and_the_next_file_is_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "SECONDS", 1.0)
+    monkeypatch.setattr(_hdf5, "SECONDS", 1.0)
     path = foreign(small(), tmp_path / "a.h5")
     for serve, reason in (
         ("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)", "HDF5 crashed while reading it.*ended with -11"),
@@ -230,9 +229,9 @@ def test_what_ends_the_process_that_reads_or_keeps_it_busy_is_an_error_and_the_n
         ("""print('["tree", ["", {}, {"a": ["", null, {}]}]]', flush=True); input()""", "damaged"),
         ("print('{', flush=True); input()", "damaged"),
     ):
-        reading.end_idle()
+        _hdf5.end_idle()
         with monkeypatch.context() as patch:
-            patch.setattr(reading, "_SERVE", serve)
+            patch.setattr(_hdf5, "_SERVE", serve)
             with pytest.raises(StorageError, match=reason):
                 load(path)
         assert_same(load(path), small())
@@ -241,8 +240,8 @@ def test_what_ends_the_process_that_reads_or_keeps_it_busy_is_an_error_and_the_n
 def test_a_process_that_has_gone_meanwhile_is_replaced(tmp_path):
     path = foreign(small(), tmp_path / "a.h5")
     load(path)
-    assert reading._idle
-    for process in reading._idle:
+    assert _hdf5._idle
+    for process in _hdf5._idle:
         process.kill()
         process.wait()
     assert_same(load(path), small())
@@ -268,16 +267,16 @@ def test_several_threads_read_at_once(tmp_path):
 
 def test_a_trusted_file_is_read_in_this_process(tmp_path):
     path = foreign(small(), tmp_path / "a.h5")
-    reading.end_idle()
+    _hdf5.end_idle()
     assert_same(load(path, trusted=True), small())
-    assert reading._idle == []
+    assert _hdf5._idle == []
     with pytest.raises(SettingError, match=r"trusted= is for HDF5 files"):
         load(tmp_path / "a.safetensors", trusted=True)
 
 
 def test_a_file_that_this_process_has_written_is_read_in_this_process_until_somebody_changes_it(tmp_path):
     path = tmp_path / "a.h5"
-    reading.end_idle()
+    _hdf5.end_idle()
     for _ in range(20):  # The clock of the file system may not tick between the two changes.
         save(small(), path)
         assert is_own(path.stat())
@@ -285,22 +284,22 @@ def test_a_file_that_this_process_has_written_is_read_in_this_process_until_some
         assert not is_own(path.stat())
     save(small(), path)
     assert_same(load(path), small())
-    assert reading._idle == []
+    assert _hdf5._idle == []
     path.write_bytes(path.read_bytes())
     assert_same(load(path), small())
-    assert len(reading._idle) == 1
+    assert len(_hdf5._idle) == 1
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 def test_a_forked_process_reads_with_a_process_of_its_own(tmp_path):
     path = foreign(small(), tmp_path / "a.h5")
     load(path)
-    waiting = list(reading._idle)
+    waiting = list(_hdf5._idle)
     if not (child := os.fork()):
         try:
-            os._exit(0 if reading._idle == [] and load(path).text == "é" else 1)
+            os._exit(0 if _hdf5._idle == [] and load(path).text == "é" else 1)
         finally:
             os._exit(2)
     assert os.waitpid(child, 0)[1] == 0
     assert_same(load(path), small())
-    assert reading._idle == waiting
+    assert _hdf5._idle == waiting

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from tests.lsp.client import Editor
-from typedbatch._check import check
+from typedbatch.cli.check import check
 
 pytestmark = pytest.mark.slow
 

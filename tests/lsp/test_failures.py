@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.check.test_check import odd_files, shadows
+from tests.cli.test_check import odd_files, shadows
 from tests.lsp.client import COLD, PATIENCE, Editor, RefusedError
 
 pytestmark = pytest.mark.slow

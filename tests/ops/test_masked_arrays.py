@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from typedbatch import Batch
-from typedbatch._ops.differences import differences
+from typedbatch._ops.equality import differences
 from typedbatch.errors import LeafError, RowAssignmentError
 
 NO_DATA = 1e20

@@ -22,10 +22,9 @@ from mypy.main import process_options
 from mypy.modulefinder import BuildSource
 from mypy.options import Options
 
-from typedbatch._check.reading import text_of
-from typedbatch._check.running import CACHE, exclusion, files_in, links_back, options_of_mypy, python_of, shadows_in
-from typedbatch._check.settings import Settings, settings_of
 from typedbatch._lsp.repair import repaired
+from typedbatch.cli.check import CACHE, exclusion, files_in, links_back, options_of_mypy, python_of, shadows_in, text_of
+from typedbatch.cli.settings import Settings, settings_of
 from typedbatch.errors import SettingError
 from typedbatch.mypy.command import RECURSION, allow_plugins
 from typedbatch.mypy.overlay import SHADOW, Overlay

@@ -12,13 +12,13 @@ from mypy.nodes import Expression, MypyFile
 from mypy.server.update import FineGrainedBuildManager
 from mypy.types import Type
 
-from typedbatch._check.diagnostics import Diagnostic
-from typedbatch._check.reading import text_of, tree_of
 from typedbatch._lsp.building import Program, Setup, write_cache_in_process
 from typedbatch._lsp.findings import Findings
 from typedbatch._lsp.places import Places
 from typedbatch._lsp.reduced import reduced
 from typedbatch._lsp.repair import Cursor, repaired
+from typedbatch.cli.check import text_of, tree_of
+from typedbatch.cli.diagnostics import Diagnostic
 from typedbatch.errors import SettingError
 from typedbatch.mypy.batches.texts import use_texts
 from typedbatch.mypy.engine.observing import observe_files

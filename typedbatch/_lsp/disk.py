@@ -7,7 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from typedbatch._check.running import check, files_in
+from typedbatch.cli.check import check, files_in
 from typedbatch.errors import SettingError
 
 

@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-from typedbatch._check.diagnostics import Diagnostic
+from typedbatch.cli.diagnostics import Diagnostic
 
 
 class Findings:

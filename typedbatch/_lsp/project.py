@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from typedbatch._check.reading import tree_of
 from typedbatch._lsp.process import EndedError, Process, RefusedError
 from typedbatch._lsp.reduced import sets_attributes
+from typedbatch.cli.check import tree_of
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from typing import Any
 
 from mypy.nodes import CallExpr, NameExpr
 
-from typedbatch._check.reading import tree_of
 from typedbatch._lsp.checker import Checker
 from typedbatch._lsp.fields import described
 from typedbatch._lsp.places import Seen, Span
+from typedbatch.cli.check import tree_of
 from typedbatch.mypy.arrays.values import Array, Value
 from typedbatch.mypy.batches.content import Content, Field, Ref
 from typedbatch.mypy.types.fields import BATCH

@@ -12,10 +12,10 @@ from typing import Any
 from mypy.nodes import CallExpr, ClassDef, ComparisonExpr, Expression, IndexExpr, MemberExpr, MypyFile, Node, StrExpr
 from mypy.types import AnyType, Instance, Type, get_proper_type
 
-from typedbatch._check.reading import tree_of
 from typedbatch._lsp.checker import Checker
 from typedbatch._lsp.fields import field_at
 from typedbatch.batch import Batch
+from typedbatch.cli.check import tree_of
 from typedbatch.errors import SettingError
 from typedbatch.mypy.nodes import nodes_in
 from typedbatch.mypy.types.fields import BATCH, alternatives, is_batch

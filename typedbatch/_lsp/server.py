@@ -13,12 +13,12 @@ from pygls.lsp.server import LanguageServer
 from pygls.protocol import LanguageServerProtocol
 from pygls.uris import from_fs_path, to_fs_path
 
-from typedbatch._check.settings import FILES as SETTINGS
 from typedbatch._lsp.actions import corrections, declaration
 from typedbatch._lsp.documents import Document, module_path, of_cells, of_file
 from typedbatch._lsp.positions import Positions
 from typedbatch._lsp.process import RefusedError
 from typedbatch._lsp.project import Pauses, Project
+from typedbatch.cli.settings import FILES as SETTINGS
 
 _PYTHON_CELLS: Final = lsp.NotebookDocumentFilterWithCells(
     [lsp.NotebookCellLanguage("python")], notebook="jupyter-notebook"

@@ -12,8 +12,8 @@ import traceback
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TextIO
 
-from typedbatch._check.running import OWN_CODES
 from typedbatch._lsp.disk import ProjectOnDisk
+from typedbatch.cli.check import OWN_CODES
 from typedbatch.errors import TypedBatchError
 
 _RECURSION = 2**14

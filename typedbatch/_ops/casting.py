@@ -1,20 +1,26 @@
-"""Conversion of values to the kind and dtype of a leaf, refused where it would change them."""
+"""Conversion of values to the kind and dtype of a leaf or a declared field, refused where it would change them."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
 from typedbatch._ops.conversion import leaf_to_numpy, torch_side
-from typedbatch._tree.kinds import KINDS, TENSOR, describe, is_masked, mask_obstacle
+from typedbatch._tree.kinds import ARRAY, KINDS, TENSOR, describe, is_masked, is_objects, mask_obstacle
 from typedbatch.errors import RowAssignmentError
 
+if TYPE_CHECKING:
+    from typedbatch.schema.fields import Field, Option
+
 _NUMBERS = "biufc"
+_WIDEST: Final = ("int64", "uint64", "float64", "bool", "longdouble", "float32", "float16", "complex128")
+"""Dtypes to try for a family of dtypes, such as all integers."""
 
 
 def fitted(target: Any, value: Any) -> Any:
@@ -141,3 +147,47 @@ def _holds(dtype: Any, value: Any) -> bool:
         return bool(((near & given.isfinite()) | (cast == given) | (cast.isnan() & given.isnan())).all())
     cast = value.to(dtype)
     return bool(torch.equal(cast.to(value.dtype), value)) and bool(((cast < 0) == (value < 0)).all())
+
+
+def as_declared(leaf: Any, field: Field) -> Any:
+    """Return an array or tensor in a kind and dtype that the field takes; unchanged if none holds its values.
+
+    One without elements gets the declared dimensions that lists cannot show.
+    """
+    options = [option for option in field.options if option.kind in (ARRAY, TENSOR)]
+    if KINDS[type(leaf)] not in (ARRAY, TENSOR) or is_objects(leaf):
+        return leaf
+    for option in options:
+        if option.kind is KINDS[type(leaf)] and (option.dtypes is None or option.dtypes[leaf.dtype]):
+            return _with_dims(leaf, option)
+    for option in options:
+        for target in _targets(option, leaf):
+            try:
+                made = fitted(target, leaf)  # numpy's own casts, to wider dtypes, are left to the caller
+                return _with_dims(made.astype(target.dtype) if option.kind is ARRAY else made, option)
+            except RowAssignmentError:  # Another dtype may hold the values.
+                continue
+    return leaf
+
+
+def _targets(option: Option, leaf: Any) -> Iterator[Any]:
+    """Yield an empty leaf of each dtype that the option takes, first that of the leaf."""
+    from typedbatch.schema.dtypes import names_of  # the schema is a layer above this module
+
+    declared = () if option.dtypes is None else (option.dtypes.words,)
+    for name in (*names_of(leaf.dtype), *declared, *_WIDEST):
+        if option.kind is TENSOR:
+            dtype: Any = getattr(torch_side().torch, name, None)
+        else:
+            dtype = np.dtype(name) if name in np.sctypeDict else None
+        if dtype is not None and (option.dtypes is None or option.dtypes[dtype]):
+            yield torch_side().torch.zeros(0, dtype=dtype) if option.kind is TENSOR else np.zeros(0, dtype)
+
+
+def _with_dims(leaf: Any, option: Option) -> Any:
+    if option.shape.variadic is not None or 0 not in leaf.shape:
+        return leaf
+    from typedbatch.schema.dims import Sort
+
+    missing = [dim.size if dim.sort is Sort.FIXED else 0 for dim in option.shape.dims[leaf.ndim :]]
+    return leaf.reshape([*leaf.shape, *missing])

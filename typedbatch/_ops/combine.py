@@ -400,7 +400,7 @@ def _cat_values(values: list[Any], wholes: Sequence[Mapping[str, Any]], missing:
         except StructureError:
             if not any(value.is_nested for value in values):
                 raise
-            from typedbatch._ops.jagged import cat_jagged
+            from typedbatch._ops.ragged_rows import cat_jagged
 
             return cat_jagged(values)
     if kinds == {ARRAY}:

@@ -136,7 +136,7 @@ def take_of_leaf(value: Any, index: Any) -> Any:
         try:
             return take_of_tensor(value, index)
         except RuntimeError as error:
-            from typedbatch._ops.jagged import take_jagged
+            from typedbatch._ops.ragged_rows import take_jagged
 
             return take_jagged(value, index, error)
     if kind is ARRAY:
@@ -236,7 +236,7 @@ def _take_rows_of_leaf(value: Any, rows: NDArray[Any], mask_size: int | None) ->
                 return value[index]
             return value.index_select(0, index) if value.ndim and value.layout is torch.strided else value[index]
         except RuntimeError as error:
-            from typedbatch._ops.jagged import take_jagged
+            from typedbatch._ops.ragged_rows import take_jagged
 
             return take_jagged(value, rows, error)
     return take_of_leaf(value, rows)

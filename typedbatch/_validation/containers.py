@@ -139,11 +139,6 @@ def _validator_in_union(options: list[Any], outer: tuple[Any, ...]) -> Validator
     return validate_value
 
 
-def is_awaitable(hint: Any) -> bool:
-    """Return True for ``Awaitable[...]`` and ``Coroutine[...]``."""
-    return class_of(hint) in (abc.Awaitable, abc.Coroutine)
-
-
 def _validator_in_items(validator: Validator) -> Validator:
     def validate_value(value: Any, name: str, boundary: Boundary, level: Level) -> Any:
         if not isinstance(value, abc.Collection) or isinstance(value, Tree):

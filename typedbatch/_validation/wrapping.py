@@ -6,7 +6,7 @@ import functools
 import inspect
 import sys
 import types
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping
 from dataclasses import is_dataclass
 from inspect import Parameter
 from typing import Any, Unpack, get_args, get_origin
@@ -17,7 +17,7 @@ from typing_extensions import is_typeddict
 from typedbatch._compiling import break_graph, called_while_compiling, is_compiling
 from typedbatch._declaration import outside, show_place
 from typedbatch._level import Level, current_level
-from typedbatch._validation.containers import field_validators, find_validator, is_awaitable, numbered, relay
+from typedbatch._validation.containers import field_validators, find_validator, numbered, relay
 from typedbatch._validation.validate import UNSTEADY, Validator, validate_at
 from typedbatch.batch import Batch
 from typedbatch.errors import CallError, DeclarationError, Problem
@@ -25,6 +25,7 @@ from typedbatch.records import type_of
 from typedbatch.schema.annotations import bare, resolve
 from typedbatch.schema.calls import Call, Sizes
 from typedbatch.schema.paths import RETURN, top_of
+from typedbatch.schema.values import class_of
 
 
 def wrapped(function: Any, level: Level | None) -> Any:
@@ -213,10 +214,7 @@ class _Plan:
         signature, hints = inspect.signature(function), dict[str, Any]()
         for position, parameter in enumerate(signature.parameters.values()):
             hint = self._readable(parameter.annotation)
-            if parameter.kind is Parameter.VAR_KEYWORD and get_origin(hint) in (
-                Unpack,
-                typing_extensions.Unpack,
-            ):  # of a TypedDict
+            if parameter.kind is Parameter.VAR_KEYWORD and get_origin(hint) in _UNPACKED:  # of a TypedDict
                 self.keywords |= field_validators(get_args(hint)[0])
                 continue
             if hint is not None:
@@ -224,7 +222,7 @@ class _Plan:
             self._add(position, parameter, None if hint is None else find_validator(hint))
         hint = result = self._readable(signature.return_annotation)
         parts = get_args(bare(hint)[0]) if hint is not None else ()
-        if is_awaitable(hint):  # a plain function that returns a coroutine
+        if class_of(hint) in (Awaitable, Coroutine):  # a plain function that returns a coroutine
             result = parts[-1] if parts else None
         self.returns = None if result is None else find_validator(result)
         call = Call(f"{plain.__name__}()", signature, hints, result)

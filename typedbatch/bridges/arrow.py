@@ -31,8 +31,8 @@ from typedbatch.errors import (
     TypedBatchError,
     under,
 )
-from typedbatch.files.atomic import atomic_write
-from typedbatch.files.jsonable import plain
+from typedbatch.files.document import plain
+from typedbatch.files.regular import atomic_write
 from typedbatch.ragged import Ragged
 from typedbatch.schema import schema_of
 from typedbatch.schema.dims import Sort

@@ -29,7 +29,6 @@ from typedbatch._tree.kinds import BATCH, KINDS, TENSOR, Tree, new_tree
 from typedbatch.buffers.folder import DESCRIPTION, LOCK, RANDOM, Folder
 from typedbatch.buffers.storage import FORMAT, VERSION, Memory
 from typedbatch.errors import StorageError
-from typedbatch.files.regular import is_from_system
 
 _TRIES = 1000
 
@@ -89,7 +88,6 @@ class Disk(Memory):
         except StorageError:
             raise
         except (OSError, ValueError) as error:
-            _require_from_system(error)
             raise StorageError(f"{folder.path} cannot be created as a folder: {error}") from error
         return cls(folder)
 
@@ -116,7 +114,6 @@ class Disk(Memory):
             except (OSError, ValueError) as error:
                 if isinstance(error, StorageError):
                     raise
-                _require_from_system(error)
                 raise StorageError(f"{folder.path} cannot be opened: {error}") from error
         try:
             layout = disk.read()
@@ -143,7 +140,6 @@ class Disk(Memory):
         except StorageError as error:
             raise error.under(".".join(path)) from error.__cause__
         except (OSError, ValueError) as error:  # a limit or quota, or a column of 0 bytes, which cannot be mapped
-            _require_from_system(error)
             reason = f"a column of shape {list(shape)} and dtype {dtype} cannot be created: {error}"
             raise StorageError(reason, ".".join(path)) from error
         self._files[path] = name
@@ -163,7 +159,6 @@ class Disk(Memory):
         try:
             self._lay_out(buffer, columns, numbers)
         except OSError as error:
-            _require_from_system(error)
             raise StorageError(f"{self.folder.path} cannot be written to: {error}") from error
 
     def _lay_out(self, buffer: dict[str, Any], columns: Tree, numbers: NDArray[np.float64]) -> None:
@@ -194,7 +189,6 @@ class Disk(Memory):
             for name in self._maps:
                 self.folder.reserve(name)
         except OSError as error:
-            _require_from_system(error)
             raise StorageError(f"{self.folder.path} cannot be written to: {error}") from error
 
     def tidy(self) -> None:
@@ -265,7 +259,6 @@ class Disk(Memory):
         except FileNotFoundError as error:
             raise StorageError(_no_buffer(self.folder, str(error.filename))) from error
         except Exception as error:  # damaged files cause errors of any class
-            _require_from_system(error)
             reason = error.reason if isinstance(error, StorageError) else error
             raise StorageError(f"{self.folder.path} holds no buffer, or a damaged one: {reason}") from error
         self._used = set(self._maps)
@@ -336,12 +329,6 @@ class Disk(Memory):
         self._maps[file] = self.folder.array(file, copied_when_written=tensor)
         array: NDArray[Any] = self._maps[file].view(np.ndarray)
         return array
-
-
-def _require_from_system(error: Exception) -> None:
-    """Raise an ``OSError`` again that is not from the file system, such as one that a signal handler has raised."""
-    if isinstance(error, OSError) and not is_from_system(error):
-        raise error
 
 
 def _require_empty(folder: Folder) -> None:

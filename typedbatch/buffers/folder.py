@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from typedbatch.buffers.disk_space import reserve
 from typedbatch.errors import StorageError
-from typedbatch.files.regular import is_from_system, require_regular
+from typedbatch.files.regular import require_regular
 
 fcntl: Any
 try:
@@ -101,8 +101,6 @@ class Folder:
                     "close() that one first, or open this one with mode='r'"
                 ) from None
             except OSError as error:
-                if not is_from_system(error):
-                    raise
                 raise StorageError(f"{self.path} is on a file system that does not support locks: {error}") from error
             else:
                 return

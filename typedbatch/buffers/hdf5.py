@@ -16,13 +16,9 @@ from typedbatch.buffers.columns import Plan, new_column
 from typedbatch.buffers.state import State, state_of
 from typedbatch.buffers.storage import FORMAT, VERSION, Memory
 from typedbatch.errors import SchemaError, StorageError
-from typedbatch.files._hdf5 import text_of
-from typedbatch.files._hdf5.build import build_value
-from typedbatch.files._hdf5.reading import read_file
-from typedbatch.files._hdf5.target import written
-from typedbatch.files.atomic import atomic_write
+from typedbatch.files._hdf5 import build_value, read_file, text_of, written
 from typedbatch.files.hdf5 import to_hdf5
-from typedbatch.files.regular import is_from_system
+from typedbatch.files.regular import atomic_write
 
 if TYPE_CHECKING:
     from typedbatch.buffers.replay import ReplayBuffer
@@ -68,8 +64,6 @@ def load(cls: type[F], path: str | os.PathLike[str], device: Any, *, trusted: bo
     except StorageError as error:
         raise error if str(path) in str(error) else StorageError(f"{path} cannot be read: {error}") from error
     except OSError as error:
-        if not is_from_system(error):
-            raise
         raise StorageError(f"{path} cannot be read: {error}") from error
     except Exception as error:  # damaged files cause errors of any class
         raise StorageError(f"{path} is damaged, or not an HDF5 file: {error}") from error

@@ -21,7 +21,6 @@ from typedbatch.buffers.settings import MOST_SLOTS
 from typedbatch.buffers.state import state_of
 from typedbatch.buffers.storage import Memory
 from typedbatch.errors import SchemaError, SettingError, StorageError, TypedBatchError
-from typedbatch.files.regular import is_from_system
 
 if TYPE_CHECKING:
     from typedbatch.buffers.replay import ReplayBuffer
@@ -104,8 +103,6 @@ def restored(
     except SchemaError:  # the buffer is intact, but of another type
         raise
     except Exception as error:  # damaged contents cause errors of any class
-        if isinstance(error, OSError) and not is_from_system(error):
-            raise
         reason = str(error) if isinstance(error, TypedBatchError) else f"{type(error).__name__}: {error}"
         raise StorageError(f"{where} is damaged, or not a buffer of this class: {reason}") from error
     return buffer

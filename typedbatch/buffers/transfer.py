@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from typedbatch._ops.assignment import set_rows
+from typedbatch._ops.assignment import fill, require_all, set_rows
 from typedbatch._ops.casting import require_no_mask
-from typedbatch._ops.column import fill, require_all
 from typedbatch._ops.combine import require_names
 from typedbatch._ops.construct import to_leaf
 from typedbatch._ops.conversion import leaf_to_numpy

@@ -1,4 +1,4 @@
-"""The command ``typedbatch``. It needs the extra ``cli``."""
+"""The command ``typedbatch``, which needs the extra ``cli``, and its check of programs, which needs mypy alone."""
 
 from __future__ import annotations
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import os
 import platform
 import subprocess
 import sys
+import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from enum import StrEnum
@@ -18,35 +21,44 @@ from rich.console import Console
 from rich.tree import Tree as TextTree
 
 from typedbatch import protocols as declared
-from typedbatch._check.diagnostics import annotation
 from typedbatch._level import current_level
-from typedbatch._ops.preview import first_values
+from typedbatch._ops.display import first_values
 from typedbatch._report import in_a_line, page_address, printable
 from typedbatch._tree.kinds import ARRAY, BATCH, TENSOR, describe, kind_of
 from typedbatch._validation.validate import validate_at
 from typedbatch.batch import Batch
-from typedbatch.cli.checking import run_check
-from typedbatch.cli.editing import run_server
-from typedbatch.cli.loading import read
-from typedbatch.cli.schemas import schema_named
+from typedbatch.cli.arguments import read, schema_named
+from typedbatch.cli.check import Checked, check, files_in
+from typedbatch.cli.diagnostics import annotation, as_github, as_json, as_sarif, as_text
 from typedbatch.errors import SchemaError, SettingError, TypedBatchError, did_you_mean
 from typedbatch.infer import infer_schema
 
 _LIBRARIES = ("numpy", "torch", "typing-extensions", "mypy", "jaxtyping", "pydantic")
+_PAUSE = 0.5
+"""Number of seconds between two looks at the files that are watched."""
 _PACKAGE = Path(__file__).parents[1]
 _PAGES = (_PACKAGE / "error_pages", _PACKAGE.parent / "docs" / "errors")
 """Folders of the pages of error codes, in an installed package and in the repository."""
 
 
 class Format(StrEnum):
-    """Format of the output."""
+    """Format of a report."""
 
     TEXT = "text"
     JSON = "json"
     GITHUB = "github"
 
 
-class Checked(StrEnum):
+class CheckFormat(StrEnum):
+    """Format of the findings in code."""
+
+    TEXT = "text"
+    JSON = "json"
+    GITHUB = "github"
+    SARIF = "sarif"
+
+
+class Level(StrEnum):
     """Level of the check."""
 
     STRUCTURE = "structure"
@@ -60,7 +72,6 @@ Unsafe = Annotated[bool, typer.Option("--unsafe-pickle", help="load pickles, whi
 Schema = Annotated[
     str, typer.Option("--as", help="protocol or record as module:Name, or the name of one of typedbatch's own")
 ]
-Level = Annotated[Checked, typer.Option(help="check the structure only, or also the rules on values")]
 Output = Annotated[Format, typer.Option(help="format of the report")]
 Sizes = Annotated[bool, typer.Option("--sizes", help="declare the sizes after the rows as numbers instead of names")]
 Code = Annotated[str, typer.Argument(help="code of a report, as TB302, or of the mypy plugin, as batch-shape")]
@@ -68,15 +79,92 @@ Code = Annotated[str, typer.Argument(help="code of a report, as TB302, or of the
 app: typer.Typer = typer.Typer(
     help="Check code, and check, describe and show files of batches.", no_args_is_help=True, add_completion=False
 )
-app.command("check")(run_check)
-app.command("lsp")(run_server)
+
+
+Paths = Annotated[list[Path] | None, typer.Argument(help="files and folders; none for those that mypy's settings name")]
+Python = Annotated[Path | None, typer.Option(help="python whose packages the code imports")]
+Cache = Annotated[
+    Path | None, typer.Option("--cache-dir", help="folder for the next run; .typedbatch_cache in the root if left out")
+]
+Watch = Annotated[bool, typer.Option("--watch", help="check again whenever a file changes, until interrupted")]
+
+
+@app.command("check")
+def run_check(
+    paths: Paths = None,
+    format: Annotated[CheckFormat, typer.Option(help="format of the output")] = CheckFormat.TEXT,
+    python: Python = None,
+    cache: Cache = None,
+    watch: Watch = False,
+) -> None:
+    """Check code with mypy and the plugin, beside another checker or none, and print what the plugin finds.
+
+    Exit with 0 if there is nothing, 1 if there are findings, 2 if the program cannot be checked.
+    """
+    given = paths or []
+    while True:
+        code = _check_once(given, format, python, cache)
+        if not watch:
+            raise typer.Exit(code)
+        before = _times(given)
+        while _times(given) == before:
+            time.sleep(_PAUSE)
+        typer.echo(f"--- {time.strftime('%H:%M:%S')}", err=True)
+
+
+def _check_once(paths: list[Path], format: CheckFormat, python: Path | None, cache: Path | None) -> int:
+    try:
+        checked = check(paths, python=python, cache=cache)
+    except SettingError as error:
+        checked = Checked([], str(error))
+    if checked.failure:
+        typer.echo(checked.failure, err=True)
+        return 2
+    if checked.warnings:
+        typer.echo(checked.warnings, err=True)
+    formats = {"text": as_text, "json": as_json, "github": as_github, "sarif": as_sarif}
+    if text := formats[format.value](checked.found):
+        typer.echo(text)
+    if format is CheckFormat.TEXT:
+        count = len(checked.found)
+        typer.echo("no findings" if not count else f"{count} finding{'s' if count > 1 else ''}", err=bool(count))
+    return int(any(one.severity == "error" for one in checked.found))
+
+
+def _times(paths: list[Path]) -> dict[str, int]:
+    """Return the times at which files were changed last."""
+    out = {}
+    for path in paths or [Path()]:
+        for file in files_in(path):
+            with suppress(FileNotFoundError):
+                out[str(file)] = os.stat(file).st_mtime_ns
+    return out
+
+
+Stdio = Annotated[bool, typer.Option("--stdio", help="speak on standard input and output, which is the only way")]
+
+
+@app.command("lsp")
+def run_server(stdio: Stdio = True) -> None:
+    """Serve an editor with what the mypy plugin knows, beside the editor's own Python server, until it says goodbye."""
+    missing = [name for name in ("pygls", "mypy") if importlib.util.find_spec(name) is None]
+    if missing:
+        typer.echo(f"typedbatch lsp needs {' and '.join(missing)}; pip install 'typedbatch[lsp]'", err=True)
+        raise typer.Exit(2)
+    from typedbatch._lsp.server import make_server
+
+    server = make_server()
+    server.start_io()
+    raise typer.Exit(server.exit_code)
 
 
 @app.command()
 def validate(
     files: Files,
     schema: Schema,
-    level: Level = Checked.STRUCTURE,
+    level: Annotated[
+        Level, typer.Option(help="check the structure only, or also the rules on values")
+    ] = Level.STRUCTURE,
     format: Output = Format.TEXT,
     unsafe_pickle: Unsafe = False,
 ) -> None:

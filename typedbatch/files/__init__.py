@@ -15,14 +15,12 @@ from typing_extensions import TypeForm
 from typedbatch._declaration import schema_version, versions
 from typedbatch._ops.conversion import require_device
 from typedbatch._tree.lengths import require_bounded
-from typedbatch._tree.meta import meta_of, set_meta
 from typedbatch._validation.validate import typed_copy, validate_at
 from typedbatch.batch import Batch
 from typedbatch.errors import MissingDependencyError, SettingError, StorageError
 from typedbatch.files import container
-from typedbatch.files.atomic import atomic_write
-from typedbatch.files.document import DocumentReader, DocumentWriter, classes_of, with_classes
-from typedbatch.files.regular import is_from_system
+from typedbatch.files.document import VERSION, DocumentReader, DocumentWriter, classes_of, require_version
+from typedbatch.files.regular import atomic_write
 from typedbatch.records import BatchRecord, fill_defaults, type_of
 from typedbatch.schema import schema_of
 from typedbatch.schema.check import check_of
@@ -36,7 +34,6 @@ if TYPE_CHECKING:
     from typedbatch.protocols import BatchProtocol
 
 T = TypeVar("T")
-_VERSION = 1
 
 
 def save(
@@ -90,13 +87,13 @@ def save(
         from typedbatch.files import hdf5
 
         with atomic_write(path) as unfinished:
-            document = {"version": _VERSION, **classes_of(tree), **known}
+            document = {"version": VERSION, **classes_of(tree), **known}
             hdf5.write_file(unfinished, tree, document, compression)
         return
     if compression is not None:
         raise SettingError("compression= is for HDF5 files; safetensors files are never compressed")
     writer = DocumentWriter(allow_pickle)
-    document = {"version": _VERSION, "tree": writer.node(tree, ""), **known}
+    document = {"version": VERSION, "tree": writer.node(tree, ""), **known}
     with atomic_write(path) as unfinished:
         container.write(unfinished, writer.arrays, document)
 
@@ -166,16 +163,19 @@ def load(
         SchemaError: The batch does not match the schema.
         SettingError: The file has another ending, or its format does not have this option.
     """
-    hdf5 = _is_hdf5(path)
+    is_hdf5 = _is_hdf5(path)
     require_device(device)
-    if hdf5 and (mmap or allow_pickle):
+    if is_hdf5 and (mmap or allow_pickle):
         raise SettingError("mmap= and allow_pickle= are for safetensors files")
-    if trusted and not hdf5:
+    if trusted and not is_hdf5:
         raise SettingError("trusted= is for HDF5 files; safetensors files are always read in this process")
     try:
-        batch, document = (
-            _load_hdf5(path, device, trusted) if hdf5 else _load_safetensors(path, mmap, device, allow_pickle)
-        )
+        if is_hdf5:
+            from typedbatch.files import hdf5
+
+            batch, document = hdf5.read_batch_file(path, device, trusted=trusted)
+        else:
+            batch, document = _load_safetensors(path, mmap, device, allow_pickle)
         stored = document.get("schema")
         known = None if stored is None else (str(stored["name"]), int(stored["version"]))
     except MissingDependencyError:
@@ -184,8 +184,6 @@ def load(
         named = str(path) in str(error)
         raise StorageError(str(error) if named else f"{path} cannot be read: {error}") from error.__cause__
     except OSError as error:
-        if not is_from_system(error):
-            raise
         raise StorageError(f"{path} cannot be read: {error}") from error
     except RecursionError as error:
         raise StorageError(f"{path} cannot be read: it is nested too deeply for Python's stack") from error
@@ -203,17 +201,6 @@ def _is_hdf5(path: str | os.PathLike[str]) -> bool:
     return ending != ".safetensors"
 
 
-def _load_hdf5(path: str | os.PathLike[str], device: Any, trusted: bool) -> tuple[Batch, dict[str, Any]]:
-    from typedbatch.files import hdf5
-
-    tree, document = hdf5.read_batch_file(path, device, trusted=trusted)
-    _require_version(document)
-    batch = with_classes(tree, document)
-    if meta := meta_of(tree):
-        set_meta(batch, meta)
-    return batch, document
-
-
 def _load_safetensors(
     path: str | os.PathLike[str], mmap: bool, device: Any, allow_pickle: bool
 ) -> tuple[Batch, dict[str, Any]]:
@@ -221,18 +208,11 @@ def _load_safetensors(
     reader = DocumentReader(arrays, device, allow_pickle)
     if document is None:
         return reader.everything(), {}
-    _require_version(document)
+    require_version(document)
     batch = reader.value(document["tree"])
     if not isinstance(batch, Batch):
         raise StorageError("it does not contain a batch")
     return batch, document
-
-
-def _require_version(document: dict[str, Any]) -> None:
-    if document["version"] != _VERSION:
-        raise StorageError(
-            f"it has version {document['version']} of the file format, but only version {_VERSION} can be read"
-        )
 
 
 def _under(batch: Batch, schema: Any, known: tuple[str, int] | None, path: str) -> Any:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import pickle
+import re
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch._ops.conversion import torch_side
+from typedbatch._tree.depth import DEEPEST
 from typedbatch._tree.kinds import (
     ARRAY,
     BATCH,
@@ -26,11 +28,64 @@ from typedbatch._tree.meta import as_meta, meta_of, set_meta
 from typedbatch.batch import Batch
 from typedbatch.errors import StorageError, TypedBatchError, under
 from typedbatch.files.container import NAMES, Stored, aligned, sizes
-from typedbatch.files.jsonable import plain, text
 from typedbatch.ragged import Ragged
 
 _TORCH_NAMES: Final = {"bfloat16": "BF16", "float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2"}
 _TENSORS_ONLY: Final = {name: dtype for dtype, name in _TORCH_NAMES.items()}
+_PLAIN = (bool, float, type(None))
+_PAIR: Final = re.compile("[\ud800-\udbff][\udc00-\udfff]")
+_LONGEST = 14_000  # bits; Python refuses to parse integers of more than 4300 digits
+VERSION: Final = 1
+"""Version of the file format."""
+
+
+def text(value: str) -> str:
+    """Return the text, after checking that it survives JSON.
+
+    Raises:
+        StorageError: It contains a surrogate pair, whose two halves JSON would combine into one character.
+    """
+    if _PAIR.search(value):
+        raise StorageError("text with surrogate pairs cannot be stored, because JSON combines them; decode it first")
+    return value
+
+
+def plain(value: Any, depth: int = 0) -> Any:
+    """Return a value that JSON can store and that comes back equal. Numpy numbers become Python numbers.
+
+    Raises:
+        StorageError: JSON cannot store the value.
+    """
+    kind = type(value)
+    if kind is str:
+        return text(value)
+    if kind in _PLAIN or (kind is int and value.bit_length() < _LONGEST):
+        return value
+    if KINDS[kind] is SCALAR and value.dtype.kind in "biuf" and value.dtype != np.longdouble:
+        return value.item()
+    if depth > DEEPEST:
+        raise StorageError(f"the value is nested more than {DEEPEST} deep, or contains itself; leave the field out")
+    if kind is list:
+        return [plain(item, depth + 1) for item in value]
+    if kind is dict and all(type(key) is str for key in value):
+        return {text(key): plain(item, depth + 1) for key, item in value.items()}
+    from typedbatch.sample_batches.compression import Compressed  # most files have no compressed columns
+
+    if kind is Compressed:
+        raise StorageError("a compressed column cannot be stored; call decompress_if_needed() first")
+    raise StorageError(f"{describe(value)} cannot be written as JSON; leave the field out, or make it an array")
+
+
+def require_version(document: dict[str, Any]) -> None:
+    """Raise an error unless a document has the version of the file format that can be read.
+
+    Raises:
+        StorageError: It has another version.
+    """
+    if document["version"] != VERSION:
+        raise StorageError(
+            f"it has version {document['version']} of the file format, but only version {VERSION} can be read"
+        )
 
 
 def class_name(batch: Tree) -> str:

@@ -18,12 +18,10 @@ from typedbatch._ops.conversion import require_device, torch_side
 from typedbatch._tree.depth import fields_of, require_depth
 from typedbatch._tree.kinds import ARRAY, BATCH, KINDS, MAPPING, RAGGED, SCALAR, TENSOR, Tree, describe
 from typedbatch._tree.meta import as_meta, meta_of, set_meta
+from typedbatch.batch import Batch
 from typedbatch.errors import StorageError, TypedBatchError, under
-from typedbatch.files._hdf5 import h5py, is_from_hdf5, text_of
-from typedbatch.files._hdf5.build import TYPE, build_value
-from typedbatch.files._hdf5.reading import read_dataset, read_file, read_group
-from typedbatch.files._hdf5.target import written
-from typedbatch.files.jsonable import plain
+from typedbatch.files._hdf5 import TYPE, build_value, h5py, read_dataset, read_file, read_group, text_of, written
+from typedbatch.files.document import plain, require_version, with_classes
 
 
 def to_hdf5(x: Mapping[str, Any] | Tree, y: h5py.Group, compression: str | None = None) -> None:
@@ -55,8 +53,6 @@ def _write_fields(x: Any, y: h5py.Group, compression: str | None) -> None:
         except TypedBatchError as error:
             raise error.under(str(name)) from error.__cause__
         except (TypeError, ValueError, OSError, RuntimeError, LookupError) as error:
-            if not is_from_hdf5(error):
-                raise
             raise StorageError(f"{describe(value)} cannot be written: {error}", str(name)) from error
 
 
@@ -83,16 +79,9 @@ def from_hdf5(x: h5py.Group | h5py.Dataset | str | os.PathLike[str], device: Any
     except RecursionError as error:
         raise StorageError("the file is damaged: its groups are nested too deeply") from error
     except Exception as error:  # Invalid content can raise any error in HDF5 and above.
-        if not is_from_hdf5(error):
-            raise
         if isinstance(error, OSError) and not isinstance(x, (h5py.Group, h5py.Dataset)):
             raise StorageError(f"{x} cannot be read: {error}") from error
         raise StorageError(f"the file is damaged: {error}") from error
-
-
-def is_batch_file(path: str | os.PathLike[str]) -> bool:
-    """Return whether ``typedbatch.files.save`` has written an HDF5 file."""
-    return "typedbatch" in read_file(path, []).attributes
 
 
 def _write(group: h5py.Group, name: str, value: Any, compression: str | None) -> None:
@@ -162,11 +151,11 @@ def write_file(file: IO[bytes], tree: Tree, document: dict[str, Any], compressio
                 _write_fields(meta, group, compression)
 
 
-def read_batch_file(path: str | os.PathLike[str], device: Any, *, trusted: bool) -> tuple[Tree, dict[str, Any]]:
+def read_batch_file(path: str | os.PathLike[str], device: Any, *, trusted: bool) -> tuple[Batch, dict[str, Any]]:
     """Return the batch of a file, and its document.
 
     Raises:
-        StorageError: The file was not written by :func:`write_file`, or is damaged.
+        StorageError: The file was not written by :func:`write_file`, or is damaged, or has another version.
     """
     root = read_file(path, [_ROOT, _META], trusted=trusted)
     if "typedbatch" not in root.attributes:
@@ -174,9 +163,11 @@ def read_batch_file(path: str | os.PathLike[str], device: Any, *, trusted: bool)
             "typedbatch.files.save() did not write it; typedbatch.files.hdf5.from_hdf5 reads other files"
         )
     document: dict[str, Any] = json.loads(text_of(root.attributes["typedbatch"]))
+    require_version(document)
     tree = build_value(root.members[_ROOT], device) if _ROOT in root.members else None
     if not isinstance(tree, Tree):
         raise StorageError("it does not contain a batch")
+    batch = with_classes(tree, document)
     if _META in root.members:
-        set_meta(tree, as_meta(build_value(root.members[_META], device)))
-    return tree, document
+        set_meta(batch, as_meta(build_value(root.members[_META], device)))
+    return batch, document

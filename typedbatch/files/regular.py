@@ -1,9 +1,13 @@
-"""Opening of regular files without blocking, and a test for errors of the operating system."""
+"""Regular files, which are opened without blocking and replaced only by complete ones."""
 
 from __future__ import annotations
 
 import os
+import secrets
 import stat
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import IO
 
 from typedbatch.errors import StorageError
@@ -24,17 +28,15 @@ def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
         StorageError: It is a pipe, a device or something else that is not a regular file.
         OSError: It cannot be opened, or is a folder.
     """
-    file: IO[bytes] = open(path, "rb", opener=_open_without_waiting)  # noqa: SIM115  # closed by the caller
+    file: IO[bytes] = open(  # noqa: SIM115  # closed by the caller
+        path, "rb", opener=lambda name, flags: os.open(name, flags | _NOT_WAITING)
+    )
     try:
         require_regular(os.fstat(file.fileno()), os.fspath(path))
     except BaseException:
         file.close()
         raise
     return file
-
-
-def _open_without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | _NOT_WAITING)
 
 
 def require_regular(found: os.stat_result, name: str) -> None:
@@ -48,22 +50,39 @@ def require_regular(found: os.stat_result, name: str) -> None:
         StorageError: It is not a regular file.
     """
     if not stat.S_ISREG(found.st_mode):
-        kinds = {
-            stat.S_IFIFO: "a pipe",
-            stat.S_IFDIR: "a folder",
-            stat.S_IFCHR: "a device",
-            stat.S_IFBLK: "a device",
-            stat.S_IFSOCK: "a socket",
-            stat.S_IFLNK: "a link",
-        }
-        kind = kinds.get(stat.S_IFMT(found.st_mode), "something else")
-        raise StorageError(f"{name} is {kind}, and not a regular file")
+        raise StorageError(f"{name} is not a regular file")
 
 
-def is_from_system(error: OSError) -> bool:
-    """Return whether the operating system, or a library that reads or writes files, may have raised an error.
+@contextmanager
+def atomic_write(path: str | os.PathLike[str]) -> Generator[IO[bytes], None, None]:
+    """Open a temporary file beside ``path``, which replaces it at the end of the block and is deleted on an error.
 
-    Errors of the system have a number. Libraries such as h5py and pyarrow also raise ``OSError`` itself without one.
-    A subclass without a number, such as the ``TimeoutError`` of a signal handler, has nothing to do with the file.
+    The temporary file has a random name, so that nobody can create it first. The permissions of an old file are kept.
+    A link is replaced, and its target does not change: in a folder that others can write to, the link may point to any
+    file of the caller. If the process is killed, the old file stays. After a power failure the new file may be
+    incomplete, which readers detect.
+
+    Raises:
+        StorageError: The file cannot be written, or ``path`` is neither a regular file nor a link.
     """
-    return type(error) is OSError or error.errno is not None
+    path = Path(os.path.abspath(path))
+    unfinished = path.with_name(f".{secrets.token_hex(8)}.new")
+    file = mode = None
+    try:
+        with suppress(FileNotFoundError):
+            found = path.lstat()
+            if not stat.S_ISLNK(found.st_mode):
+                require_regular(found, f"{path} cannot be written: it")
+                mode = stat.S_IMODE(found.st_mode)
+        file = open(unfinished, "x+b", buffering=0)  # noqa: SIM115  # closed below
+        with file:
+            yield file
+            if mode is not None:
+                unfinished.chmod(mode)
+        os.replace(unfinished, path)
+    except OSError as error:
+        raise StorageError(f"{path} cannot be written: {error}") from error
+    finally:
+        if file is not None:
+            with suppress(OSError):
+                unfinished.unlink()

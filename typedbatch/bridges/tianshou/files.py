@@ -14,7 +14,7 @@ from typedbatch.buffers.occupancy import Slots
 from typedbatch.buffers.restore import make_empty
 from typedbatch.buffers.state import state_of
 from typedbatch.errors import StorageError
-from typedbatch.files._hdf5.build import Group, build_value
+from typedbatch.files._hdf5 import Group, build_value
 
 if TYPE_CHECKING:
     from typedbatch.buffers.replay import ReplayBuffer

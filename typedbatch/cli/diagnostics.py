@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
+from importlib import metadata
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -86,13 +87,13 @@ def as_json(found: Iterable[Diagnostic]) -> str:
 
 def as_github(found: Iterable[Diagnostic]) -> str:
     """Return workflow commands, which annotate the lines of a pull request."""
-    return "\n".join(_command(one) for one in found)
-
-
-def _command(one: Diagnostic) -> str:
-    place = {"line": one.line, "col": one.column, "endLine": one.end_line, "endColumn": one.end_column}
-    kind = "error" if one.severity == "error" else "notice"
-    return annotation(kind, {"file": one.file, **place, "title": one.code}, f"{one.message} {one.page}".strip())
+    lines = []
+    for one in found:
+        place = {"line": one.line, "col": one.column, "endLine": one.end_line, "endColumn": one.end_column}
+        properties = {"file": one.file, **place, "title": one.code}
+        kind = "error" if one.severity == "error" else "notice"
+        lines.append(annotation(kind, properties, f"{one.message} {one.page}".strip()))
+    return "\n".join(lines)
 
 
 def annotation(kind: str, properties: Mapping[str, Any], text: str) -> str:
@@ -107,17 +108,12 @@ def _escaped(text: str, more: str = "") -> str:
     return text
 
 
-def as_sarif(found: Iterable[Diagnostic], version: str) -> str:
-    """Return a log in the format of SARIF 2.1.0, which code scanning of GitHub and others read.
-
-    Args:
-        found: Diagnostics.
-        version: Version of typedbatch.
-    """
+def as_sarif(found: Iterable[Diagnostic]) -> str:
+    """Return a log in the format of SARIF 2.1.0, which code scanning of GitHub and others read."""
     found = list(found)
     pages = {one.code: one.page for one in found}
     rules = [{"id": code, "helpUri": page} if page else {"id": code} for code, page in sorted(pages.items())]
-    driver = {"name": "typedbatch", "version": version, "rules": rules}
+    driver = {"name": "typedbatch", "version": metadata.version("typedbatch"), "rules": rules}
     results = [
         {
             "ruleId": one.code,

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import atexit
 import base64
+import contextlib
+import io
 import json
 import os
 import select
@@ -17,20 +19,24 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
 from math import prod
-from typing import Any
+from typing import IO, Any, NamedTuple
 
 import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from typedbatch._tree.kinds import object_array
-from typedbatch.errors import StorageError, TypedBatchError, under
-from typedbatch.files._hdf5 import decoded, h5py, is_from_hdf5, text_of
-from typedbatch.files._hdf5.build import DETAILS, JSON_KINDS, TYPE, Data, Group
-from typedbatch.files._hdf5.target import is_own
+from typedbatch._ops.conversion import torch_side
+from typedbatch._tree.kinds import ARRAY, KINDS, SCALAR, Tree, describe, new_tree, object_array
+from typedbatch.errors import MissingDependencyError, StorageError, TypedBatchError, under
 from typedbatch.files.regular import open_regular
+
+try:
+    import h5py as h5py
+except ModuleNotFoundError as _error:
+    raise MissingDependencyError("HDF5 files need h5py; pip install 'typedbatch[hdf5]'") from _error
 
 resource: Any
 try:
@@ -48,10 +54,48 @@ _IDLE = 20.0
 """Number of seconds without a request after which the process exits."""
 _COMPRESSION = {h5py.h5z.FILTER_DEFLATE, h5py.h5z.FILTER_LZF}
 _FILTERS = {*_COMPRESSION, h5py.h5z.FILTER_SHUFFLE, h5py.h5z.FILTER_FLETCHER32}
-_SERVE = "from typedbatch.files._hdf5.reading import serve; serve()"
+_SERVE = "from typedbatch.files._hdf5 import serve; serve()"
+_own: deque[tuple[int, int, int, int]] = deque(maxlen=1000)
+"""Device, inode, size and time of change of the last files that this process has written."""
+
+TYPE = "__data_type__"
+JSON_KINDS = ("json", "json_ndarray")
+DETAILS = ("time", "dtype", "requires_grad", "shape")
+"""Attributes of a dataset that are needed to rebuild its value."""
 
 Keep = Callable[[NDArray[Any]], Any]
 """A function of the array of a dataset, which returns its content in the :class:`Data`."""
+
+
+class Data(NamedTuple):
+    """A dataset. Its content is an array, or JSON as bytes if the kind is one of :data:`JSON_KINDS`."""
+
+    kind: str
+    content: Any
+    details: dict[str, Any]
+    """The attributes of the dataset that are in :data:`DETAILS`."""
+
+
+class Group(NamedTuple):
+    """A group. Its kind is ``"Batch"``, ``"dict"`` or empty."""
+
+    kind: str
+    attributes: dict[str, Any]
+    members: dict[str, Any]
+
+
+def text_of(attribute: object) -> str:
+    """Return the text of an attribute. typedbatch writes text as bytes, and Tianshou writes it as strings."""
+    return attribute.decode() if isinstance(attribute, bytes) else str(attribute)
+
+
+def decoded(name: str) -> str:
+    """Return the name of a field for an escaped name of the file."""
+    if name == "%":
+        return ""
+    for code, character in (("%2E", "."), ("%00", "\0"), ("%2F", "/"), ("%25", "%")):
+        name = name.replace(code, character)
+    return name
 
 
 def read_group(
@@ -109,9 +153,9 @@ def read_dataset(dataset: Any, keep: Keep | None = None) -> Data:
         if array.size:
             dataset.read_direct(array)
         return Data(kind, array if keep is None else keep(array), details)
+    except StorageError:
+        raise
     except (OSError, ValueError, TypeError, RuntimeError, LookupError, AttributeError, MemoryError) as error:
-        if isinstance(error, StorageError) or not is_from_hdf5(error):
-            raise
         raise StorageError(f"the file is damaged: {error}") from error
 
 
@@ -157,6 +201,65 @@ def _attribute(owner: Any, name: str) -> Any:
         raise StorageError(f"expected an attribute {name!r} of numbers or text, got an array of objects")
     texts = owner.attrs[name]
     return object_array(texts.ravel().tolist()).reshape(texts.shape)
+
+
+# ---- values from plain data -----------------------------------------------------------------------------------------
+
+
+def build_value(node: Group | Data, device: Any, *, batch: bool = False) -> Any:
+    """Return the value that a node of an HDF5 file stands for.
+
+    Args:
+        node: A group or dataset as plain data.
+        device: Device of the tensors; None means the CPU.
+        batch: Whether the node is inside a Batch. A group there is a Batch too, although Tianshou does not mark it.
+
+    Raises:
+        StorageError: The value cannot be built; the error names the field.
+    """
+    if isinstance(node, Data):
+        return _leaf(node, device)
+    batch |= node.kind == "Batch"
+    fields: dict[str, Any] = {}
+    for name, value in node.attributes.items():  # Tianshou stores numbers as attributes.
+        kind = KINDS[type(value)]
+        is_text_or_float = isinstance(value, (bytes, float, str))
+        is_array = kind is ARRAY and (value.dtype == object or not value.dtype.hasobject)
+        if kind is not SCALAR and not is_text_or_float and not is_array:
+            raise StorageError(f"expected a number, text or array in an attribute of the file, got {describe(value)}")
+        if isinstance(value, bytes):
+            fields[decoded(name)] = text_of(value)
+        else:
+            fields[decoded(name)] = value.item() if kind is SCALAR else value
+    for name, inner in node.members.items():
+        with under(decoded(name)):
+            fields[decoded(name)] = build_value(inner, device, batch=batch)
+    return new_tree(Tree.__plain__, fields) if batch else fields
+
+
+def _leaf(data: Data, device: Any) -> Any:
+    kind, content, details = data
+    try:
+        if kind in JSON_KINDS:
+            value = json.loads(content)
+            if kind == "json":
+                return value
+            if not isinstance(value, list):
+                raise ValueError("the items of an object array are not a list")
+            return object_array(value).reshape(tuple(details["shape"]))
+        if "time" in details:
+            content = content.view(np.dtype(text_of(details["time"])))
+        if kind == "Tensor":
+            side = torch_side()
+            name = text_of(details.get("dtype", "")).removeprefix("torch.")
+            dtype = side.dtype_named(name) if name else side.torch.from_numpy(content).dtype
+            tensor = side.from_bits(content, dtype).to(device)
+            return tensor.requires_grad_(bool(details.get("requires_grad", False)))
+        return content[()] if kind == "scalar" else content
+    except StorageError:
+        raise
+    except (ValueError, TypeError, RuntimeError, LookupError, AttributeError, MemoryError) as error:
+        raise StorageError(f"the file is damaged: {error}") from error
 
 
 # ---- the process that reads -----------------------------------------------------------------------------------------
@@ -242,9 +345,7 @@ def read_file(path: str | os.PathLike[str], names: list[str] | None = None, *, t
         with h5py.File(path, "r") as file:
             return read_group(file, None, names)
     except OSError as error:
-        if is_from_hdf5(error):
-            raise StorageError(str(error)) from error
-        raise
+        raise StorageError(str(error)) from error
 
 
 def _read_elsewhere(path: str, names: list[str] | None, size: int) -> Group:
@@ -375,3 +476,91 @@ def _forget_idle() -> None:
 atexit.register(end_idle)
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_forget_idle)
+
+
+# ---- the file that HDF5 writes to -----------------------------------------------------------------------------------
+
+
+class Target(io.RawIOBase):
+    """A file object for h5py whose methods do not fail when the disk is full.
+
+    Args:
+        file: A raw file, open for reading and writing.
+
+    Attributes:
+        failure: The first error of the operating system, or None.
+    """
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self.failure: OSError | None = None
+        self._file: Any = file
+        self._at = self._end = 0
+
+    def seek(self, at: int, whence: int = 0, /) -> int:
+        self._at = at + (0, self._at, self._end)[whence]
+        return self._at
+
+    def write(self, data: Any, /) -> int:
+        view = memoryview(data).cast("B")
+        count = len(view)
+        try:
+            self._file.seek(self._at)
+            while view and self.failure is None:
+                view = view[self._file.write(view) :]
+        except OSError as error:
+            self.failure = error
+        self._at += count
+        self._end = max(self._end, self._at)
+        return count
+
+    def readinto(self, buffer: Any, /) -> int:
+        view = memoryview(buffer).cast("B")
+        self._file.seek(self._at)
+        read = self._file.readinto(view)
+        view[read:] = bytes(len(view) - read)
+        self._at += len(view)
+        return len(view)
+
+    def truncate(self, size: int | None = None, /) -> int:
+        size = self._at if size is None else size
+        try:
+            if self.failure is None:
+                self._file.truncate(size)
+        except OSError as error:
+            self.failure = error
+        self._end = size
+        return size
+
+
+@contextlib.contextmanager
+def written(file: IO[bytes]) -> Generator[h5py.File]:
+    """Open an HDF5 file for writing, in an empty raw file.
+
+    Raises:
+        OSError: The operating system refuses to write, for example because the disk is full.
+        StorageError: HDF5 fails for another reason.
+    """
+    target = Target(file)
+    try:
+        # Only the latest version of the format has checksums.
+        with h5py.File(target, "w", track_order=True, libver="latest") as hdf5_file:
+            yield hdf5_file
+    except (OSError, RuntimeError) as error:
+        if target.failure is not None:
+            raise target.failure from error
+        raise StorageError(f"HDF5 could not write the file: {error}") from error
+    if target.failure is not None:
+        raise target.failure
+    if os.utime in os.supports_fd:
+        # The time comes from a fine clock, because two changes within a tick of the file system's clock look like one.
+        now = time.time_ns() // 1000 * 1000
+        with contextlib.suppress(OSError):  # of file systems that cannot do this; the file is then read like others
+            os.utime(file.fileno(), ns=(now, now))
+        found = os.fstat(file.fileno())
+        if found.st_mtime_ns == now:
+            _own.append((found.st_dev, found.st_ino, found.st_size, now))
+
+
+def is_own(found: os.stat_result) -> bool:
+    """Return whether this process has written a file, and nobody has changed it since."""
+    return (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns) in _own

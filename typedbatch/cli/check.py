@@ -1,13 +1,17 @@
-"""Runs of mypy with the plugin, in a process of its own, and what of it is ours."""
+"""The check of a program: a run of mypy with the plugin in another process, and the findings of the plugin in it."""
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import json
 import os
 import re
+import stat
 import subprocess
 import sys
+import tokenize
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,9 +19,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final, Literal
 
-from typedbatch._check.diagnostics import Diagnostic, parsed
-from typedbatch._check.reading import UNPRINTABLE, text_of, tree_of
-from typedbatch._check.settings import Settings, settings_of
+from typedbatch.cli.diagnostics import Diagnostic, parsed
+from typedbatch.cli.settings import Settings, settings_of
 from typedbatch.errors import SettingError
 
 CACHE: Final = ".typedbatch_cache"
@@ -34,6 +37,12 @@ _CRASH: Final = re.compile(r"^(.+?):(?:(\d+):)? error: INTERNAL ERROR", re.MULTI
 _BUILT_IN: Final = {*sys.stdlib_module_names, "typing_extensions", "mypy_extensions", "_typeshed"}
 _ENDINGS: Final = (".py", ".pyi")
 _HIDDEN: Final = ("venv", "node_modules", "site-packages", "build", "dist")
+_MOST_BYTES: Final = 5 * 2**20
+"""Size of the largest file that is checked; mypy takes twenty seconds and gigabytes of memory for more."""
+_RECURSION: Final = 4000
+"""Limit of recursion, with which Python reads sums of 12,000 numbers. mypy crashes at sums of 30,000."""
+_UNPRINTABLE: Final = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
+"""Characters in names of files that mypy or a terminal cannot write, such as bytes that are not UTF-8."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +100,7 @@ def check(
         return Checked(_in_order(broken.values()))
     unread = {path for path, one in broken.items() if one.code == "unchecked"} if settings.has_plugin else set()
     hidden: set[Path] = set()
-    while not has_summary(done := run(left, broken, hidden | unread)):
+    while not _has_summary(done := run(left, broken, hidden | unread)):
         more = {} if settings.has_plugin else {one.file: one for one in parsed(done.stdout) if one.code == "syntax"}
         crash = _CRASH.search(done.stderr)
         if not more and not hidden and (hidden := _shadows(settings, folder, files)):
@@ -111,7 +120,50 @@ def check(
     )
 
 
-def has_summary(done: subprocess.CompletedProcess[str]) -> bool:
+def text_of(path: Path) -> str:
+    """Return the text of a file.
+
+    Raises:
+        OSError: The file has no text to check, because it is not regular, is too large, or cannot be read.
+        SyntaxError: It cannot be decoded.
+    """
+    found = path.stat()
+    if _UNPRINTABLE.search(str(path)):
+        raise OSError("its name has characters that cannot be written as text")
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError("it cannot be listed" if path.is_dir() else "it is not a regular file")
+    if found.st_size > _MOST_BYTES:
+        raise OSError(f"it has {found.st_size:,} bytes, and files of more than {_MOST_BYTES:,} are left out")
+    try:
+        with tokenize.open(path) as file:
+            return file.read()
+    except (ValueError, LookupError) as error:
+        raise SyntaxError(str(error)) from error
+
+
+def tree_of(text: str) -> ast.Module:
+    """Return the syntax of a text, without what Python says of the escapes in it.
+
+    Raises:
+        SyntaxError: It cannot be read.
+    """
+    limit = sys.getrecursionlimit()
+    try:
+        sys.setrecursionlimit(_RECURSION)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(text)
+    except ValueError as error:
+        raise SyntaxError(str(error)) from error
+    except (RecursionError, MemoryError) as error:
+        lines = text.split("\n")
+        longest = max(range(len(lines)), key=lambda at: len(lines[at]))  # Python does not say where.
+        raise SyntaxError("this is nested too deeply", (None, longest + 1, 1, None)) from error
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def _has_summary(done: subprocess.CompletedProcess[str]) -> bool:
     """Return whether mypy has checked a program, and not only ended as if it had."""
     return done.returncode in (0, 1) and _SUMMARY.search(done.stdout) is not None
 
@@ -137,19 +189,15 @@ def _run(
             file.write_text(settings.written(_modules(settings, folder, {*broken} - {*hidden})), "utf-8")
         left_out = [*broken, *(link for name in given for link in links_back(folder / name))]
         options = [*options_of_mypy(file, python, cache), *(f"--exclude={exclusion(one, folder)}" for one in left_out)]
-        command = command_of_mypy(settings.root, *options, "--", *given, hidden=hidden)
+        where = [str(settings.root), json.dumps([*map(str, hidden)])]
+        # The module typedbatch.mypy.command imports nothing from the folder it runs in.
+        command = [sys.executable, "-P", "-m", "typedbatch.mypy.command", *where, *options, "--", *given]
         environment = {**os.environ, OWN_CODES: "1"}
         return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
-def command_of_mypy(root: Path, *arguments: str, hidden: Iterable[Path] = ()) -> list[str]:
-    """Return the command of :mod:`typedbatch.mypy.command`, which imports nothing from the folder it runs in."""
-    given = [str(root), json.dumps([*map(str, hidden)])]
-    return [sys.executable, "-P", "-m", "typedbatch.mypy.command", *given, *arguments]
-
-
 def options_of_mypy(file: Path, python: Path, cache: Path) -> list[str]:
-    """Return the options of mypy under which :func:`~typedbatch._check.diagnostics.parsed` reads what it prints."""
+    """Return the options of mypy under which :func:`~typedbatch.cli.diagnostics.parsed` reads what it prints."""
     return [*_SHOWN, f"--config-file={file}", f"--cache-dir={cache}", f"--python-executable={python}"]
 
 
@@ -181,7 +229,7 @@ def _unchecked(
 
 
 def _shown(path: Path, folder: Path) -> str:
-    return UNPRINTABLE.sub(lambda found: ascii(found[0]).strip("'"), os.path.relpath(path, folder))
+    return _UNPRINTABLE.sub(lambda found: ascii(found[0]).strip("'"), os.path.relpath(path, folder))
 
 
 def _shadows(settings: Settings, folder: Path, files: Iterable[Path]) -> set[Path]:
@@ -251,11 +299,9 @@ def _modules(settings: Settings, folder: Path, broken: Iterable[Path]) -> list[s
 
 def exclusion(path: Path, folder: Path) -> str:
     """Return the pattern by which mypy leaves out a file or a folder."""
-    return f"(^|/){_escaped(os.path.relpath(path, folder))}/?$"
-
-
-def _escaped(path: str) -> str:
-    return "".join(character if character.isalnum() or character in "/_-" else f"[{character}]" for character in path)
+    name = os.path.relpath(path, folder)
+    escaped = "".join(one if one.isalnum() or one in "/_-" else f"[{one}]" for one in name)
+    return f"(^|/){escaped}/?$"
 
 
 def python_of(root: Path) -> Path:

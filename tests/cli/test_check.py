@@ -10,15 +10,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterable
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from typedbatch._check import Checked, Diagnostic, check
-from typedbatch._check.diagnostics import as_github, as_json, as_sarif, as_text, parsed
-from typedbatch._check.settings import settings_of
 from typedbatch._report import page_address
+from typedbatch.cli.check import Checked, check
+from typedbatch.cli.diagnostics import Diagnostic, as_github, as_json, as_sarif, as_text, parsed
+from typedbatch.cli.settings import settings_of
 from typedbatch.errors import SettingError
 
 pytestmark = pytest.mark.slow
@@ -397,10 +398,10 @@ def test_annotations_of_github_are_escaped():
 
 
 def test_sarif():
-    log = json.loads(as_sarif(FOUND, "1.2"))
+    log = json.loads(as_sarif(FOUND))
     (run,) = log["runs"]
     assert log["version"] == "2.1.0"
-    assert run["tool"]["driver"]["version"] == "1.2"
+    assert run["tool"]["driver"]["version"] == metadata.version("typedbatch")
     assert [rule["id"] for rule in run["tool"]["driver"]["rules"]] == ["batch-field", "syntax"]
     place: Any = run["results"][0]["locations"][0]["physicalLocation"]
     assert place["artifactLocation"] == {"uri": "a,b.py"}
