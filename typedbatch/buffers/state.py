@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from numpy import ndarray
@@ -28,9 +28,6 @@ from typedbatch.buffers.rings import Added, Rings, Run
 from typedbatch.buffers.settings import frame_count, generator
 from typedbatch.buffers.storage import Memory
 from typedbatch.errors import EmptyBufferError, LeafError, MissingFieldError, SizeError, StructureError
-
-if TYPE_CHECKING:
-    from typedbatch.buffers.repeated import RepeatedWrite
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -108,8 +105,6 @@ class State:
         """Whether the rows are on disk; for a ring, whether those of the whole buffer are."""
         self.declared: DeclaredTypes | None = None
         """Cached result of :meth:`declaration`."""
-        self.repeated: RepeatedWrite | None = None
-        """Write of the last rows, if a collector may repeat it as long as the columns are the same."""
 
     @property
     def done(self) -> Any:
@@ -226,7 +221,6 @@ class State:
         """Update everything that refers to the columns and positions after these objects were replaced."""
         self.guard.durable = self.durable = self.owner().storage.durable
         self.simple = simple_columns(self.columns.__dict__)
-        self.repeated = None
         for ring, part in enumerate(self.parts):
             start, stop = self.rings.edges[ring : ring + 2].tolist()
             part.columns = slice_of(self.columns, start, stop)
@@ -588,7 +582,7 @@ class State:
         self.on_reopened()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("parts", "guard", "repeated")}
+        return {name: value for name, value in self.__dict__.items() if name not in ("parts", "guard")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
