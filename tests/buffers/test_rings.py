@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from typedbatch.buffers.arguments import as_slots
 from typedbatch.buffers.rings import Rings
-from typedbatch.buffers.selection import as_slots
 from typedbatch.errors import RowIndexError
 
 

@@ -17,14 +17,11 @@ from typedbatch._typing import Index, with_defaults
 from typedbatch._validation.convert import convert
 from typedbatch.batch import Batch
 from typedbatch.buffers import column_view, incoming, restore, transfer
+from typedbatch.buffers.arguments import BufferOptions, R, S, as_slots, count_of, frame_count, slots_between
 from typedbatch.buffers.column_view import Column
 from typedbatch.buffers.guard import call_locked, locked, locked_at, locked_for_writing, require_writer
-from typedbatch.buffers.occupancy import Slots
-from typedbatch.buffers.options import BufferOptions, R, S
-from typedbatch.buffers.rings import Added
+from typedbatch.buffers.rings import Added, Slots
 from typedbatch.buffers.row_methods import RowMethods
-from typedbatch.buffers.selection import as_slots, slots_between
-from typedbatch.buffers.settings import count_of, frame_count
 from typedbatch.buffers.state import State, state_of
 from typedbatch.errors import EmptyBufferError, SettingError, StorageError
 

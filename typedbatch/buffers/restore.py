@@ -12,14 +12,12 @@ from numpy.typing import NDArray
 from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch._tree.kinds import Tree, describe, is_placeholder, leading_shape
 from typedbatch._tree.lengths import leaves
+from typedbatch.buffers.arguments import FLAGS, MOST_SLOTS
 from typedbatch.buffers.declared import library_class
-from typedbatch.buffers.disk import Disk, Layout
+from typedbatch.buffers.guard import Reader
 from typedbatch.buffers.incoming import REQUIRED
-from typedbatch.buffers.options import FLAGS
-from typedbatch.buffers.reader import Reader
-from typedbatch.buffers.settings import MOST_SLOTS
 from typedbatch.buffers.state import state_of
-from typedbatch.buffers.storage import Memory
+from typedbatch.buffers.storage import Disk, Layout, Memory
 from typedbatch.errors import SchemaError, SettingError, StorageError, TypedBatchError
 from typedbatch.files.regular import is_from_system
 

@@ -15,11 +15,10 @@ from typedbatch._ops.conversion import leaf_to_numpy, no_grad, to_numpy, to_torc
 from typedbatch._ops.copying import shallow
 from typedbatch._tree.kinds import TENSOR, describe, kind_of
 from typedbatch._tree.lengths import require_at_least
+from typedbatch.buffers.arguments import as_slots, number_of
 from typedbatch.buffers.guard import call_locked
-from typedbatch.buffers.occupancy import Slots
 from typedbatch.buffers.replay import ReplayBuffer
-from typedbatch.buffers.selection import as_slots
-from typedbatch.buffers.settings import number_of
+from typedbatch.buffers.rings import Slots
 from typedbatch.buffers.state import State, state_of
 from typedbatch.errors import SettingError, StructureError
 from typedbatch.protocols import BatchWithReturnsProtocol, RolloutBatchProtocol

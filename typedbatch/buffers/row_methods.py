@@ -14,7 +14,7 @@ from typedbatch.batch import Batch
 from typedbatch.buffers import transfer
 from typedbatch.buffers.guard import locked, locked_for_writing
 from typedbatch.buffers.incoming import ring_ids
-from typedbatch.buffers.occupancy import Slots
+from typedbatch.buffers.rings import Slots
 from typedbatch.buffers.state import State, state_of
 
 if TYPE_CHECKING:

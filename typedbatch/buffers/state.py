@@ -18,15 +18,12 @@ from typedbatch._level import current_level
 from typedbatch._tree.kinds import Tree, describe, is_placeholder, new_tree
 from typedbatch.batch import Batch
 from typedbatch.buffers import incoming
+from typedbatch.buffers.arguments import FIELDS, FILLED_IN, BufferOptions, frame_count, generator
 from typedbatch.buffers.columns import Plan, Simple, same_structure, simple_columns, slice_of, take_slots
 from typedbatch.buffers.declared import DeclaredTypes, library_class
-from typedbatch.buffers.disk import Disk, Layout
 from typedbatch.buffers.guard import Guard
-from typedbatch.buffers.occupancy import Slots
-from typedbatch.buffers.options import FIELDS, FILLED_IN, BufferOptions
-from typedbatch.buffers.rings import Added, Rings, Run
-from typedbatch.buffers.settings import frame_count, generator
-from typedbatch.buffers.storage import Memory
+from typedbatch.buffers.rings import Added, Rings, Slots
+from typedbatch.buffers.storage import Disk, Layout, Memory
 from typedbatch.errors import EmptyBufferError, LeafError, MissingFieldError, SizeError, StructureError
 
 P = ParamSpec("P")
@@ -341,14 +338,10 @@ class State:
         fields, done, rew = incoming.normalize_rows(self, batch, (rows,))
         plan = self.plan(batch, fields, (rows,))
         if len(self.rings.capacity) == 1 and 1 < rows <= self.rings.size:
-            return self.add_run(plan, rew, done).added(rew)
+            return self.transaction(self.make_rollback(_ONLY, rows), self._write_run, plan, rew, done)
         if isinstance(ids, ndarray) and (rows > len(self.rings.capacity) or len(set(ids.tolist())) < rows):
             return self.add_block(plan, ids, rew, done)
         return self.add_many(plan, ids, rew, done)
-
-    def add_run(self, plan: Plan, rew: NDArray[Any], done: NDArray[np.bool_]) -> Run:
-        """Add rows to a buffer of one ring, at most as many as it has slots."""
-        return self.transaction(self.make_rollback(_ONLY, len(rew)), self._write_run, plan, rew, done)
 
     def add_many(self, plan: Plan, ids: Any, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
         """Add one row to each of the rings ``ids``, which must be different."""
@@ -379,14 +372,15 @@ class State:
             self.make_rollback(slice(None), stored), self._write_block, plan, ids, counts, stored, rew, done
         )
 
-    def _write_run(self, plan: Plan, rew: NDArray[Any], done: NDArray[np.bool_]) -> Run:
+    def _write_run(self, plan: Plan, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
+        """Write rows to a buffer of one ring, at most as many as it has slots."""
         self.begin_overwrite(_ONLY, len(rew))
         first = self.rings.insertion.item()
-        run = self.rings.advance_run(rew, done)
+        added = self.rings.advance_run(rew, done)
         stop = first + len(rew)
-        plan.write(slice(first, stop) if stop <= self.rings.size else run.slots)
-        self.on_rows_written(run.slots)
-        return run
+        plan.write(slice(first, stop) if stop <= self.rings.size else added.slots)
+        self.on_rows_written(added.slots)
+        return added
 
     def _write_block(
         self, plan: Plan, ids: Slots, counts: Slots, stored: Slots, rew: NDArray[Any], done: NDArray[np.bool_]

@@ -30,12 +30,11 @@ from typedbatch._tree.kinds import (
 )
 from typedbatch._tree.lengths import leaves
 from typedbatch.batch import Batch
+from typedbatch.buffers.arguments import FLAGS, require_same_rows
 from typedbatch.buffers.columns import Plan, new_column, take_slots
 from typedbatch.buffers.guard import require_writer
 from typedbatch.buffers.incoming import flags, normalize_rows, warn_if_truncated
-from typedbatch.buffers.occupancy import Slots
-from typedbatch.buffers.options import FLAGS
-from typedbatch.buffers.selection import require_same_rows
+from typedbatch.buffers.rings import Slots
 from typedbatch.buffers.state import State, state_of
 from typedbatch.errors import FieldNameError, LeafError, RowAssignmentError, SizeError, StructureError, under
 
