@@ -227,10 +227,8 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
         compute_terminated_fn: TerminatedFn | None = None,
     ) -> Self:
         """Load a buffer as :meth:`ReplayBuffer.load_hdf5` does, with its functions, which are not saved."""
-        from typedbatch.buffers import hdf5
-
         reward = _required(compute_reward_fn, "load_hdf5")
-        return hdf5.load(
+        return restore.load_hdf5(
             cls, path, device, trusted=trusted, compute_reward_fn=reward, compute_terminated_fn=compute_terminated_fn
         )
 

@@ -295,7 +295,7 @@ class PrioritizedState(State):
     def part_declaration(self) -> DeclaredTypes:
         return DeclaredTypes(self.hint, sampled=None)
 
-    def forget(self, keep_statistics: bool = False) -> None:
+    def forget(self, keep_statistics: bool) -> None:
         self.highest = self.lowest = 1.0
         super().forget(keep_statistics)
 

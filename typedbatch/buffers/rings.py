@@ -480,13 +480,6 @@ class Rings:
             frames[..., position] = self.prev(frames[..., position + 1], done)
         return frames
 
-    def with_frames(self, count: int, done: NDArray[np.bool_]) -> Slots:
-        """Return the slots of rows that have ``count - 1`` rows before them in their episode, in time order."""
-        slots = self.chronological()
-        frames = self.frames(slots, count, done)
-        complete: Slots = slots[frames[:, 0] != frames[:, 1]]
-        return complete
-
 
 class Occupancy:
     """Slots that hold a row, computed once for all calls between two changes.

@@ -126,7 +126,7 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
         plan = state.plan(batch, fields, (rows,))
 
         def add() -> Added:
-            added = state.add_many(plan, ids, rew, done)
+            added = incoming.add_many(state, plan, ids, rew, done)
             for row in np.flatnonzero(done):
                 added.ep_start[row], added.slots[row] = _move(state, ids[row])
             return added
