@@ -86,18 +86,6 @@ def number_of(value: Any, name: str, least: float = 0, most: float = math.inf) -
     return number
 
 
-def generator(seed: Any) -> np.random.Generator:
-    """Return a random number generator.
-
-    Raises:
-        SettingError: ``seed`` is not a valid seed.
-    """
-    try:
-        return np.random.default_rng(seed)
-    except (TypeError, ValueError) as error:
-        raise SettingError(f"random_seed must be None or a whole number of at least 0, got {seed!r}") from error
-
-
 def as_slots(rings: Rings, index: Any) -> Any:
     """Return the slot, or array of slots, that an index names; each holds a row.
 

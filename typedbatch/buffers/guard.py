@@ -36,10 +36,6 @@ M = TypeVar("M", bound=Callable[..., Any])
 
 _TRIES = 40
 _ALL = slice(None)
-_FORKED = (
-    "this buffer belongs to the process that created or opened it, which continues to write to its folder; "
-    "open(path, mode='r') reads it here"
-)
 
 
 class Guard:
@@ -113,20 +109,6 @@ def call_locked(state: State, call: Callable[[], T], index: Any = _ALL) -> T:
         return call()
 
 
-def require_writer(guard: Guard, name: str) -> None:
-    """Raise an error if the buffer is open for reading.
-
-    Args:
-        guard: Guard of the buffer.
-        name: Name of the method that was called.
-
-    Raises:
-        StorageError: The buffer is open for reading.
-    """
-    if guard.reader is not None:
-        raise StorageError(f"{name}() changes the buffer, and this one is open for reading, with mode='r'")
-
-
 def prepare_change(guard: Guard, name: str) -> None:
     """Finish the rollback of interrupted changes. The caller, which changes the buffer, holds its lock.
 
@@ -139,7 +121,8 @@ def prepare_change(guard: Guard, name: str) -> None:
     """
     if guard.unfinished:
         guard.rollback_unfinished()
-    require_writer(guard, name)
+    if guard.reader is not None:
+        raise StorageError(f"{name}() changes the buffer, and this one is open for reading, with mode='r'")
 
 
 def locked(method: M, *, at: bool = False) -> M:
@@ -191,7 +174,10 @@ def _in_a_forked_process() -> None:
         guard.lock = RLock()
         guard.abandoned = True
         if guard.durable:
-            guard.refuse(_FORKED)
+            guard.refuse(
+                "this buffer belongs to the process that created or opened it, which continues to write to its folder; "
+                "open(path, mode='r') reads it here"
+            )
 
 
 if hasattr(os, "register_at_fork"):

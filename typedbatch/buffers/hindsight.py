@@ -142,7 +142,9 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
             state.rng.integers(0, np.minimum(least, self.horizon - 1), endpoint=True)[group] + remaining - least[group]
         )
         if (chosen := (state.rng.random(len(least)) < state.future_p)[group]).any():
-            self._relabel(slots[chosen], self._ahead(slots, steps)[chosen])
+            slots, ring = slots[chosen], state.rings.ring_of(slots[chosen])
+            start = state.rings.offset[ring]
+            self._relabel(slots, (slots - start + steps[chosen]) % state.rings.capacity[ring] + start)
 
     def _ends(self, slots: Slots) -> tuple[Slots, Slots]:
         """Return the last slot of the episode of each slot, and the number of steps to it."""
@@ -152,13 +154,6 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
             if not continues.any():
                 return slots, remaining
             remaining = remaining + continues
-
-    def _ahead(self, slots: Slots, steps: Slots) -> Slots:
-        """Return the slots ``steps`` steps later in the same ring."""
-        ring = self._state.rings.ring_of(slots)
-        start = self._state.rings.offset[ring]
-        ahead: Slots = (slots - start + steps) % self._state.rings.capacity[ring] + start
-        return ahead
 
     def _relabel(self, slots: Slots, future: Slots) -> None:
         """Set the rows that are read with another goal.

@@ -1,16 +1,16 @@
 """Rows that are added to a buffer: the ways to add them, and their checks and conversion.
 
-====================================  ===============================  ============================================
-Rows                                  Call                             Way
-====================================  ===============================  ============================================
-one row                               ``add(row)``                     ``add_one``, with Python numbers
-one for each ring, or for some rings  ``add(rows)``, ``add(rows, i)``  ``add_many``, one write for each field
-several, in a buffer of one ring      ``extend(rows)``                 ``add_rows``, one write for each field
-any number for each ring              ``extend(rows, i)``              ``add_block``, one write for each field
-some for each cache                   ``extend`` of a cached buffer    ``add_many`` for rows of different caches
-rows of another buffer                ``update(buffer)``               ``transfer.move``, ring by ring
-all rows, in place of the others      ``set_batch(rows)``              ``transfer.set_batch``
-====================================  ===============================  ============================================
+====================================  =================================  =========================================
+Rows                                  Call                               Function
+====================================  =================================  =========================================
+one row                               ``add(row)``                       ``add_one``, with Python numbers
+one for each ring, or for some rings  ``add(rows)``, ``add(rows, ids)``  ``add_many``, the same step in each
+several, in a buffer of one ring      ``extend(rows)``                   ``add_rows``, in order of time
+any number for each ring              ``extend(rows, ids)``              ``add_rows``, sorted by ring
+some for each cache                   ``extend`` of a cached buffer      ``add_many`` for rows of different caches
+rows of another buffer                ``update(buffer)``                 ``transfer.move``, ring by ring
+all rows, in place of the others      ``set_batch(rows)``                ``transfer.set_batch``
+====================================  =================================  =========================================
 """
 
 from __future__ import annotations
@@ -22,7 +22,6 @@ import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
-from typedbatch._level import current_level
 from typedbatch._ops.conversion import leaf_to_numpy, map_leaves
 from typedbatch._tree.kinds import (
     ARRAY,
@@ -87,7 +86,10 @@ def add_rows(state: State, batch: Any, ids: Any, rows: int) -> Added:
     if len(state.rings.capacity) == 1 and 1 < rows <= state.rings.size:
         return state.transaction(state.make_rollback(_ONLY, rows), _write_run, state, plan, rew, done)
     if isinstance(ids, ndarray) and (rows > len(state.rings.capacity) or len(set(ids.tolist())) < rows):
-        return add_block(state, plan, ids, rew, done)
+        counts = np.bincount(ids, minlength=len(state.rings.capacity))
+        stored = np.minimum(counts, state.rings.capacity)
+        rollback = state.make_rollback(slice(None), stored)
+        return state.transaction(rollback, _write_block, state, plan, ids, counts, stored, rew, done)
     return add_many(state, plan, ids, rew, done)
 
 
@@ -105,25 +107,6 @@ def _write_many(state: State, plan: Plan, ids: Any, rew: NDArray[Any], done: NDA
     return added
 
 
-def add_block(state: State, plan: Plan, ids: Slots, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
-    """Add any number of rows to each ring, with one write for each column.
-
-    Of more rows than the capacity of a ring, the last ones are stored.
-
-    Args:
-        state: State of the buffer.
-        plan: Pending writes of the rows.
-        ids: Number of the ring of each row.
-        rew: Rewards of the rows.
-        done: Flags of the rows that end their episode.
-    """
-    counts = np.bincount(ids, minlength=len(state.rings.capacity))
-    stored = np.minimum(counts, state.rings.capacity)
-    return state.transaction(
-        state.make_rollback(slice(None), stored), _write_block, state, plan, ids, counts, stored, rew, done
-    )
-
-
 def _write_run(state: State, plan: Plan, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
     """Write rows to a buffer of one ring, at most as many as it has slots."""
     state.begin_overwrite(_ONLY, len(rew))
@@ -138,6 +121,7 @@ def _write_run(state: State, plan: Plan, rew: NDArray[Any], done: NDArray[np.boo
 def _write_block(
     state: State, plan: Plan, ids: Slots, counts: Slots, stored: Slots, rew: NDArray[Any], done: NDArray[np.bool_]
 ) -> Added:
+    """Write any number of rows to each ring; of more rows than its capacity, the last ones are stored."""
     state.begin_overwrite(slice(None), stored)
     order = ids.argsort(kind="stable")
     ids = ids[order]
@@ -331,20 +315,3 @@ def _last_frame(obs: Any, name: str, lead: Lead) -> Any:
         return leaf[:, -1] if axis else leaf[-1]
 
     return map_leaves(obs, last) if KINDS[type(obs)] is BATCH else last(obs)
-
-
-def validate_added(state: State, batch: Tree, fields: Fields, plan: Plan) -> None:
-    """Validate a batch whose structure may differ from that of the columns.
-
-    A batch of the same structure is valid because the columns were laid out by one that was validated.
-
-    Raises:
-        SchemaError: ``batch`` does not match the declared type.
-    """
-    declared = state.declaration()
-    first, new = not state.columns.__dict__, {field.path[0] for field in plan.new}
-    if first or plan.fills or new & declared.names() or current_level() == "values":
-        rows = {**batch.__dict__, **{name: fields[name] for name in ("rew", "terminated", "truncated")}}
-        if not state.save_obs_next:
-            rows.setdefault("obs_next", rows["obs"])
-        declared.validate_added(rows, not plan.lead)

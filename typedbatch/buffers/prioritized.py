@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import numpy as np
@@ -94,8 +92,7 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
             RowIndexError: A slot does not exist, or holds no row.
         """
         state = self._state
-        slots = as_slots(state.rings, index)
-        state.transaction(state.make_priority_rollback(slots), partial(state.set, slots, state.newest()))
+        state.set(as_slots(state.rings, index), state.newest())
 
     @locked_at
     def get_weight(self, index: Index) -> Any:
@@ -139,14 +136,17 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
         if not priorities.size or not np.size(slots):
             return
         highest, lowest = float(priorities.max()), float(priorities.min())  # NaN if any is NaN
-        if not _is_storable(highest, state.alpha):
+        try:
+            is_storable = max(highest, highest**state.alpha) <= _MOST  # false for NaN
+        except OverflowError:
+            is_storable = False
+        if not is_storable:
             raise RowAssignmentError(
                 f"priorities, and their powers with alpha, must be finite and below 1e150, got {describe(given)} in "
                 "which some are not",
                 "weight",
             )
-        update = partial(state.set, slots, np.maximum(priorities**state.alpha, _LEAST), highest, lowest)
-        state.transaction(state.make_priority_rollback(slots), update)
+        state.set(slots, np.maximum(priorities**state.alpha, _LEAST), highest, lowest)
 
     @locked
     def sample_indices(self, batch_size: int | None) -> Slots:
@@ -163,13 +163,6 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
     def buffers(self) -> list[ReplayBuffer[R, Any]]:
         """Each ring as a buffer, as in :attr:`ReplayBuffer.buffers`, without priorities and weights."""
         return super().buffers
-
-
-def _is_storable(number: float, alpha: float) -> bool:
-    try:
-        return bool(max(number, number**alpha) <= _MOST)  # false for NaN
-    except OverflowError:
-        return False
 
 
 class PrioritizedVectorReplayBuffer(PrioritizedReplayBuffer[R, P]):
@@ -249,7 +242,7 @@ class PrioritizedState(State):
         return (self.weight.values.take(slots) / max(self.lowest**self.alpha, _LEAST)) ** -self.beta
 
     def set(self, slots: Any, powers: Any, highest: float = 0.0, lowest: float = math.inf) -> None:
-        """Set ``p**alpha`` of slots.
+        """Set ``p**alpha`` of slots, or roll back.
 
         Args:
             slots: Slots to set, a number or ``(N,)``.
@@ -257,22 +250,20 @@ class PrioritizedState(State):
             highest: Highest of the new priorities.
             lowest: Lowest of the new priorities.
         """
-        self.weight.put(np.atleast_1d(slots), powers)
-        self.highest = max(self.highest, highest)
-        self.lowest = min(self.lowest, lowest)
-        super().on_rows_written(np.zeros(0, np.intp))
+        before, old_highest, old_lowest = self.weight.values.take(slots), self.highest, self.lowest
 
-    def make_priority_rollback(self, slots: Any) -> Callable[[], None]:
-        """Return a rollback that restores the current priorities of slots."""
-        before, highest, lowest = self.weight.values.take(slots), self.highest, self.lowest
+        def put() -> None:
+            self.weight.put(np.atleast_1d(slots), powers)
+            self.highest, self.lowest = max(self.highest, highest), min(self.lowest, lowest)
+            super(PrioritizedState, self).on_rows_written(np.zeros(0, np.intp))
 
         def rollback() -> None:
             self.weight[slots] = before
             self.weight.rebuild()
-            self.highest, self.lowest = highest, lowest
+            self.highest, self.lowest = old_highest, old_lowest
             super(PrioritizedState, self).on_rows_written(np.zeros(0, np.intp))
 
-        return rollback
+        self.transaction(rollback, put)
 
     # ---- overrides of State ---------------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from typedbatch.batch import Batch
 from typedbatch.buffers import column_view, incoming, restore, transfer
 from typedbatch.buffers.arguments import BufferOptions, R, S, as_slots, count_of, slots_between
 from typedbatch.buffers.column_view import Column
-from typedbatch.buffers.guard import call_locked, locked, locked_at, locked_for_writing, require_writer
+from typedbatch.buffers.guard import call_locked, locked, locked_at, locked_for_writing, prepare_change
 from typedbatch.buffers.rings import Added, Slots
 from typedbatch.buffers.state import State, state_of
 from typedbatch.errors import SettingError, StorageError
@@ -235,10 +235,8 @@ class ReplayBuffer(Generic[R, S]):
         state = self._state
         guard = state.guard
         with guard.lock:  # hot path: what ``locked_for_writing`` does for other methods, inlined
-            if guard.unfinished:
-                guard.rollback_unfinished()
-            if guard.reader is not None:
-                require_writer(guard, "add")
+            if guard.unfinished or guard.reader is not None:
+                prepare_change(guard, "add")
             if buffer_ids is None and not state.many:
                 if state.declared is None or state.declared.with_items is not None:
                     batch = state.declaration().wrapped(batch)

@@ -217,8 +217,7 @@ def compute_episodic_return(
 
     Raises:
         StructureError: Values and rewards differ in shape, as ``(N, 1)`` and ``(N,)`` do; or ``indices`` and rewards in
-            length; or only one of ``buffer`` and ``indices`` is
-            passed.
+            length; or only one of ``buffer`` and ``indices`` is passed.
         RowIndexError: A slot does not exist, or holds no row, or another one than when it was sampled.
         SettingError: ``gamma`` or ``gae_lambda`` is not in [0, 1]; or ``v_s_`` is missing, although ``gae_lambda`` is
             not 1 (an ``AssertionError`` in Tianshou).

@@ -127,11 +127,6 @@ class Rings:
         """Slot of the newest row of each ring; its first slot while the ring is empty."""
         return self.occupancy.newest.copy()
 
-    @property
-    def oldest(self) -> Slots:
-        """Slot of the oldest row of each ring."""
-        return self.occupancy.oldest.copy()
-
     def target(self, ids: Ids) -> Any:
         """Return the slots that the next row of each ring goes into; a slice, which is fastest, if these permit it."""
         if self.equal and type(ids) is slice:
@@ -175,14 +170,11 @@ class Rings:
             self.ep_return[ids] += rew
         added = Added(slots, np.zeros(rew.shape), np.zeros(len(rew), np.intp), began)
         if True in done.tolist():
-            self._end(ids, done.nonzero()[0], added)
+            rows = done.nonzero()[0]
+            ended = rows if type(ids) is slice else ids[rows]
+            added.ep_return[rows], added.ep_len[rows] = self.ep_return[ended], self.ep_len[ended]
+            self.ep_return[ended], self.ep_len[ended], self.ep_start[ended] = 0, 0, self.insertion[ended]
         return added
-
-    def _end(self, ids: Ids, rows: Slots, added: Added) -> None:
-        """End the episodes of the rings ``ids[rows]``, and store their statistics in ``added``."""
-        ended = rows if type(ids) is slice else ids[rows]
-        added.ep_return[rows], added.ep_len[rows] = self.ep_return[ended], self.ep_len[ended]
-        self.ep_return[ended], self.ep_len[ended], self.ep_start[ended] = 0, 0, self.insertion[ended]
 
     def advance_one(self, rew: NDArray[Any], done: bool) -> Added:
         """Advance a single ring by one row. This is the hot path, so it uses Python scalars instead of arrays."""

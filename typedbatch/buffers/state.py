@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from operator import itemgetter
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -16,16 +17,25 @@ from numpy import ndarray
 from numpy.typing import NDArray
 
 from typedbatch._level import current_level
+from typedbatch._ops.conversion import map_leaves
 from typedbatch._tree.kinds import Tree, describe, is_placeholder, new_tree
 from typedbatch.batch import Batch
 from typedbatch.buffers import incoming
-from typedbatch.buffers.arguments import FIELDS, FILLED_IN, BufferOptions, as_slots, frame_count, generator
-from typedbatch.buffers.columns import Plan, Simple, same_structure, simple_columns, slice_of, take_slots
+from typedbatch.buffers.arguments import FIELDS, FILLED_IN, BufferOptions, as_slots, frame_count
+from typedbatch.buffers.columns import Plan, Simple, same_structure, simple_columns, take_slots
 from typedbatch.buffers.declared import DeclaredTypes, library_class
 from typedbatch.buffers.guard import Guard
 from typedbatch.buffers.rings import Rings, Slots
 from typedbatch.buffers.storage import Disk, Layout, Memory
-from typedbatch.errors import EmptyBufferError, LeafError, MissingFieldError, SizeError, StorageError, StructureError
+from typedbatch.errors import (
+    EmptyBufferError,
+    LeafError,
+    MissingFieldError,
+    SettingError,
+    SizeError,
+    StorageError,
+    StructureError,
+)
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -83,7 +93,11 @@ class State:
         self.save_obs_next: bool = not known["ignore_obs_next"]
         self.save_only_last_obs: bool = known["save_only_last_obs"]
         self.sample_avail: bool = known["sample_avail"]
-        self.rng: np.random.Generator = generator(known["random_seed"])
+        seed = known["random_seed"]
+        try:
+            self.rng: np.random.Generator = np.random.default_rng(seed)
+        except (TypeError, ValueError) as error:
+            raise SettingError(f"random_seed must be None or a whole number of at least 0, got {seed!r}") from error
         self.hint: Any = cls
         """Class of the buffer, with its type arguments."""
         self.name: str = cls.__name__
@@ -185,7 +199,13 @@ class State:
         plan = Plan(lead)
         plan.add(self.columns.__dict__, fields, (), self.simple)
         if batch is not None and (plan.new or plan.fills or current_level() == "values"):
-            incoming.validate_added(self, batch, fields, plan)
+            declared, new = self.declaration(), {field.path[0] for field in plan.new}
+            # Rows of the same structure as the columns are valid, because those that created the columns were.
+            if not self.columns.__dict__ or plan.fills or new & declared.names() or current_level() == "values":
+                rows = {**batch.__dict__, **{name: fields[name] for name in ("rew", "terminated", "truncated")}}
+                if not self.save_obs_next:
+                    rows.setdefault("obs_next", rows["obs"])
+                declared.validate_added(rows, not lead)
         if plan.new:
             self.require_whole(f"adding field {plan.new[0].name!r}")
             self.transaction(self.make_rollback(structure=True), self._add_columns, plan)
@@ -219,7 +239,7 @@ class State:
         self.simple = simple_columns(self.columns.__dict__)
         for ring, part in enumerate(self.parts):
             start, stop = self.rings.edges[ring : ring + 2].tolist()
-            part.columns = slice_of(self.columns, start, stop)
+            part.columns = map_leaves(self.columns, itemgetter(slice(start, stop)))
             part.rings = self.rings.part(ring)
             part.parent = (self, start)
             part.guard, part.rng = self.guard, self.rng
@@ -424,32 +444,22 @@ class State:
             owner.cut_episodes()
         if self.durable:
             return owner.read_again
-        rings = owner.rings
-        returns = rings.ep_return
+        rings, returns = self.rings, owner.rings.ep_return
         columns = same_structure(owner.columns) if structure else None
-        positions = rings.counts.tobytes(), returns, returns.tobytes()
-        return partial(owner.restore_positions, positions, columns, self.rings, ids, count)
+        counts, values = owner.rings.counts.tobytes(), returns.tobytes()
 
-    def restore_positions(self, positions: Any, columns: Tree | None, rings: Rings, ids: Any, count: Any) -> None:
-        """Restore positions and columns in memory, as the rollback of :meth:`make_rollback`.
+        def restore_positions() -> None:
+            owner.rings.counts.ravel()[:] = np.frombuffer(counts, np.int64)
+            returns.ravel()[:] = np.frombuffer(values)
+            owner.rings.ep_return = returns
+            if ids is not None:
+                rings.drop_oldest(ids, count)
+            if columns is not None:
+                owner.columns = same_structure(columns)
+            owner.share_columns()
+            owner.on_rows_dropped()
 
-        Args:
-            positions: Bytes of the counts, the array of returns, and its bytes.
-            columns: Columns to restore, or None if they have not changed.
-            rings: Rings, of this buffer or of a part, that ``ids`` are numbers of.
-            ids: Rings whose rows may have been overwritten, or None.
-            count: Number of rows of each that may have been overwritten.
-        """
-        counts, returns, values = positions
-        self.rings.counts.ravel()[:] = np.frombuffer(counts, np.int64)
-        returns.ravel()[:] = np.frombuffer(values)
-        self.rings.ep_return = returns
-        if ids is not None:
-            rings.drop_oldest(ids, count)
-        if columns is not None:
-            self.columns = same_structure(columns)
-        self.share_columns()
-        self.on_rows_dropped()
+        return restore_positions
 
     def begin_overwrite(self, ids: Any, count: Any = 1) -> None:
         """Drop the rows that are about to be overwritten, and commit that; called before rows are written on disk."""

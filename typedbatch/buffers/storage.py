@@ -18,13 +18,15 @@ import json
 import math
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from typedbatch._ops.conversion import torch_side
 from typedbatch._tree.kinds import BATCH, KINDS, TENSOR, Tree, new_tree
 from typedbatch.buffers.folder import DESCRIPTION, LOCK, RANDOM, Folder
 from typedbatch.errors import StorageError
@@ -130,7 +132,7 @@ class Disk(Memory):
             StorageError: The folder cannot be used.
         """
         folder = Folder(Path(path).absolute(), write=True)
-        try:
+        with _storage_errors(f"{folder.path} cannot be created as a folder"):
             folder.require_no_link()
             folder.path.mkdir(parents=True, exist_ok=True)
             _require_empty(folder)
@@ -139,11 +141,6 @@ class Disk(Memory):
             for name in os.listdir(folder.path):
                 if name != LOCK:
                     folder.remove(name)
-        except StorageError:
-            raise
-        except (OSError, ValueError) as error:
-            _require_from_system(error)
-            raise StorageError(f"{folder.path} cannot be created as a folder: {error}") from error
         return cls(folder)
 
     @classmethod
@@ -157,20 +154,16 @@ class Disk(Memory):
         folder = Folder(Path(os.fspath(path)).absolute(), write=write)
         disk = cls(folder)
         if write:
-            try:
-                folder.require_no_link()
-                folder.identity()  # raises if the folder holds no buffer, before the lock file is created
-                folder.lock()
-            except FileNotFoundError as error:
-                raise StorageError(_no_buffer(folder, DESCRIPTION)) from error
-            except PermissionError as error:
-                hint = "mode='r' opens it for reading"
-                raise StorageError(f"{folder.path} cannot be written to: {error}; {hint}") from error
-            except (OSError, ValueError) as error:
-                if isinstance(error, StorageError):
-                    raise
-                _require_from_system(error)
-                raise StorageError(f"{folder.path} cannot be opened: {error}") from error
+            with _storage_errors(f"{folder.path} cannot be opened"):
+                try:
+                    folder.require_no_link()
+                    folder.identity()  # raises if the folder holds no buffer, before the lock file is created
+                    folder.lock()
+                except FileNotFoundError as error:
+                    raise StorageError(_no_buffer(folder, DESCRIPTION)) from error
+                except PermissionError as error:
+                    hint = "mode='r' opens it for reading"
+                    raise StorageError(f"{folder.path} cannot be written to: {error}; {hint}") from error
         try:
             layout = disk.read()
             if write:
@@ -196,7 +189,8 @@ class Disk(Memory):
         except StorageError as error:
             raise error.under(".".join(path)) from error.__cause__
         except (OSError, ValueError) as error:  # a limit or quota, or a column of 0 bytes, which cannot be mapped
-            _require_from_system(error)
+            if isinstance(error, OSError) and not is_from_system(error):
+                raise
             reason = f"a column of shape {list(shape)} and dtype {dtype} cannot be created: {error}"
             raise StorageError(reason, ".".join(path)) from error
         self._files[path] = name
@@ -213,26 +207,20 @@ class Disk(Memory):
         return from_bits(self.array(path, shape, bits(like.dtype)), like.dtype)
 
     def lay_out(self, buffer: dict[str, Any], columns: Tree, numbers: NDArray[np.float64]) -> None:
-        try:
-            self._lay_out(buffer, columns, numbers)
-        except OSError as error:
-            _require_from_system(error)
-            raise StorageError(f"{self.folder.path} cannot be written to: {error}") from error
-
-    def _lay_out(self, buffer: dict[str, Any], columns: Tree, numbers: NDArray[np.float64]) -> None:
         fields: list[dict[str, Any]] = []
         for path, column in _columns(columns):
             file = None if KINDS[type(column)] is BATCH else self._files[path]
             tensor = str(column.dtype).removeprefix("torch.") if KINDS[type(column)] is TENSOR else None
             fields.append({"path": path, "file": file, "tensor": tensor})
-        if self._state.shape != (2, 1 + len(numbers)):
-            self._state_file = "state.npy" if not self._state_file else f"state.{self._new_name()}"
-            state = self.folder.create_array(self._state_file, (2, 1 + len(numbers)), np.dtype(np.float64))
-            self._maps[self._state_file] = self._state = state
-        self.commit(numbers)  # before the new description is visible, as new columns come with new positions
-        described = {"format": FORMAT, "version": VERSION, "buffer": buffer, "fields": fields}
-        described |= {"extras": self._extra_files, "state": self._state_file}
-        self.folder.replace(DESCRIPTION, json.dumps(described, indent=1))
+        with _storage_errors(f"{self.folder.path} cannot be written to"):
+            if self._state.shape != (2, 1 + len(numbers)):
+                self._state_file = "state.npy" if not self._state_file else f"state.{self._new_name()}"
+                state = self.folder.create_array(self._state_file, (2, 1 + len(numbers)), np.dtype(np.float64))
+                self._maps[self._state_file] = self._state = state
+            self.commit(numbers)  # before the new description is visible, as new columns come with new positions
+            described = {"format": FORMAT, "version": VERSION, "buffer": buffer, "fields": fields}
+            described |= {"extras": self._extra_files, "state": self._state_file}
+            self.folder.replace(DESCRIPTION, json.dumps(described, indent=1))
         own = {*self._extra_files.values(), self._state_file}
         self._used = own | {field["file"] for field in fields if field["file"]}
         self.tidy()
@@ -243,12 +231,9 @@ class Disk(Memory):
         Raises:
             StorageError: The disk lacks the space.
         """
-        try:
+        with _storage_errors(f"{self.folder.path} cannot be written to"):
             for name in self._maps:
                 self.folder.reserve(name)
-        except OSError as error:
-            _require_from_system(error)
-            raise StorageError(f"{self.folder.path} cannot be written to: {error}") from error
 
     def tidy(self) -> None:
         for name in [name for name in self._maps if name not in self._used]:
@@ -318,7 +303,8 @@ class Disk(Memory):
         except FileNotFoundError as error:
             raise StorageError(_no_buffer(self.folder, str(error.filename))) from error
         except Exception as error:  # damaged files cause errors of any class
-            _require_from_system(error)
+            if isinstance(error, OSError) and not is_from_system(error):
+                raise
             reason = error.reason if isinstance(error, StorageError) else error
             raise StorageError(f"{self.folder.path} holds no buffer, or a damaged one: {reason}") from error
         self._used = set(self._maps)
@@ -368,20 +354,17 @@ class Disk(Memory):
             parent = columns
             for step in outer:
                 parent = parent.__dict__.setdefault(step, new_tree(Tree.__plain__, {}))
-            parent.__dict__[name] = self._map_column(path, field["file"], field["tensor"])
+            file, tensor = field["file"], field["tensor"]
+            column: Any = (
+                new_tree(Tree.__plain__, {}) if file is None else self._map_file(file, tensor=tensor is not None)
+            )
+            if file is not None:
+                self._files[path] = file
+                if tensor is not None:
+                    side = torch_side()
+                    column = side.from_bits(column, side.dtype_named(tensor))
+            parent.__dict__[name] = column
         return columns
-
-    def _map_column(self, path: tuple[str, ...], file: str | None, tensor: str | None) -> Any:
-        if file is None:
-            return new_tree(Tree.__plain__, {})
-        array = self._map_file(file, tensor=tensor is not None)
-        self._files[path] = file
-        if tensor is None:
-            return array
-        from typedbatch._ops.conversion import torch_side
-
-        side = torch_side()
-        return side.from_bits(array, side.dtype_named(tensor))
 
     def _map_file(self, file: str, *, tensor: bool = False) -> NDArray[Any]:
         if file in self._maps:
@@ -391,10 +374,15 @@ class Disk(Memory):
         return array
 
 
-def _require_from_system(error: Exception) -> None:
-    """Raise an ``OSError`` again that is not from the file system, such as one that a signal handler has raised."""
-    if isinstance(error, OSError) and not is_from_system(error):
-        raise error
+@contextmanager
+def _storage_errors(reason: str) -> Generator[None]:
+    """Turn errors of the file system into storage errors that begin with ``reason``."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        if isinstance(error, StorageError) or (isinstance(error, OSError) and not is_from_system(error)):
+            raise
+        raise StorageError(f"{reason}: {error}") from error
 
 
 def _require_empty(folder: Folder) -> None:

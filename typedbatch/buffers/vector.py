@@ -170,7 +170,7 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
 
     def update(self, buffer: ReplayBuffer[Any, Any]) -> NDArray[np.intp]:
         """Add the rows of another buffer to the main buffer, as :meth:`ReplayBuffer.update` does."""
-        return transfer.update_ring(self._state, 0, state_of(buffer, "update()"))
+        return transfer.update(self._state, state_of(buffer, "update()"), ring=0)
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         super().__setstate__(state)
