@@ -132,7 +132,7 @@ def prepared(name: str, what: str, path: Any) -> Any:
     for step in range(9):
         buffer.add(rows(step, state_of(buffer).many))
     if what == "dropnull":
-        gap = np.where(np.arange(buffer.maxsize) == state_of(buffer).rings.oldest[0], np.nan, 1)
+        gap = np.where(np.arange(buffer.maxsize) == state_of(buffer).rings.occupancy.oldest[0], np.nan, 1)
         buffer.set_array_at_key(gap, "gap")
     return buffer
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from typedbatch.buffers.arguments import as_slots
 from typedbatch.buffers.rings import Rings
-from typedbatch.buffers.selection import as_slots
 from typedbatch.errors import RowIndexError
 
 
@@ -82,7 +82,10 @@ def test_what_is_computed_from_the_positions_follows_each_change(made, data):
         fresh.counts[...] = rings.counts
         assert rings.chronological().tolist() == fresh.chronological().tolist()
         assert part.chronological().tolist() == fresh.part(ring).chronological().tolist()
-        assert (rings.last.tolist(), rings.oldest.tolist()) == (fresh.last.tolist(), fresh.oldest.tolist())
+        assert (rings.last.tolist(), rings.occupancy.oldest.tolist()) == (
+            fresh.last.tolist(),
+            fresh.occupancy.oldest.tolist(),
+        )
 
 
 @given(filled_rings(), st.integers(-1, 25))

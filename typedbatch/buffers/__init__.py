@@ -1,14 +1,12 @@
 """Replay buffers of ``Batch`` rows: added rows are validated, and samples have the declared type."""
 
-from typedbatch.buffers.cached import CachedReplayBuffer
+from typedbatch.buffers.arguments import BufferOptions
 from typedbatch.buffers.hindsight import HERReplayBuffer, HERVectorReplayBuffer
-from typedbatch.buffers.options import BufferOptions
-from typedbatch.buffers.prioritized import PrioritizedReplayBuffer, PrioritizedVectorReplayBuffer
+from typedbatch.buffers.prioritized import PrioritizedReplayBuffer, PrioritizedVectorReplayBuffer, SegmentTree
 from typedbatch.buffers.replay import ReplayBuffer
 from typedbatch.buffers.returns import compute_episodic_return, compute_nstep_return
 from typedbatch.buffers.rings import Added
-from typedbatch.buffers.segment_tree import SegmentTree
-from typedbatch.buffers.vector import VectorReplayBuffer
+from typedbatch.buffers.vector import CachedReplayBuffer, VectorReplayBuffer
 
 __all__ = [
     "Added",

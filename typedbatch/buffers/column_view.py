@@ -15,8 +15,8 @@ from typedbatch._tree.lengths import leaves
 from typedbatch._tree.meta import FieldsWithMeta
 from typedbatch.batch import Batch
 from typedbatch.buffers import transfer
+from typedbatch.buffers.arguments import FLAGS
 from typedbatch.buffers.columns import same_structure
-from typedbatch.buffers.options import FLAGS
 from typedbatch.buffers.state import State, state_of
 from typedbatch.errors import FieldNameError, LeafError, StorageError, StructureError
 

@@ -48,8 +48,6 @@ class NewField(NamedTuple):
     name: str
     value: Any
     path: tuple[str, ...]
-    before: Any
-    """Reserved field (an empty Batch) that the column replaces, or None."""
 
 
 class Plan:
@@ -104,7 +102,7 @@ class Plan:
         column = columns.get(name)
         if name not in columns or (is_placeholder(column) and KINDS[type(value)] is not BATCH):
             _require_rows(value, self.lead)
-            self.new.append(NewField(columns, name, value, (*path, name), column))
+            self.new.append(NewField(columns, name, value, (*path, name)))
         elif is_placeholder(value):
             self.writes += _zeros(column)
         elif KINDS[type(column)] is BATCH and KINDS[type(value)] is BATCH:
@@ -180,15 +178,6 @@ def simple_columns(columns: Fields) -> Simple:
     """
     arrays = {name: column for name, column in columns.items() if type(column) is ndarray}
     return {name: (c, c.dtype, c.shape[1:]) for name, c in arrays.items() if not c.dtype.hasobject}
-
-
-def slice_of(columns: Tree, start: int, stop: int) -> Tree:
-    """Return views of the columns, from slot ``start`` up to ``stop``."""
-    out: Tree = new_tree(type(columns), {})
-    for name, column in columns.__dict__.items():
-        nested = KINDS[type(column)] is BATCH
-        out.__dict__[name] = slice_of(column, start, stop) if nested else column[start:stop]
-    return out
 
 
 def same_structure(columns: Tree) -> Tree:

@@ -10,8 +10,8 @@ from typing_extensions import get_original_bases
 from typedbatch._level import current_level
 from typedbatch._tree.kinds import Tree, new_tree, object_array
 from typedbatch._validation.validate import validate_at
+from typedbatch.buffers.arguments import FIELDS, FILLED_IN
 from typedbatch.buffers.incoming import as_row
-from typedbatch.buffers.options import FIELDS, FILLED_IN
 from typedbatch.schema import schema_of
 from typedbatch.schema.fields import Schema
 from typedbatch.schema.read import options_of

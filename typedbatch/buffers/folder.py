@@ -7,9 +7,11 @@ for any reason.
 from __future__ import annotations
 
 import contextlib
+import errno
 import gc
 import os
 import re
+import shutil
 from collections.abc import Generator
 from math import prod
 from pathlib import Path
@@ -20,7 +22,6 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
-from typedbatch.buffers.disk_space import reserve
 from typedbatch.errors import StorageError
 from typedbatch.files.regular import require_regular
 
@@ -34,6 +35,8 @@ LOCK, DESCRIPTION, UNFINISHED, RANDOM = "buffer.lock", "buffer.json", "buffer.ne
 _COLUMN = re.compile(r"(state|\d+|state\.\d+)\.npy")
 _OWN_FLAGS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0)
 _NOT_WAITING = getattr(os, "O_NONBLOCK", 0)  # a pipe would block until its other end is opened
+_UNSUPPORTED = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP)
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Folder:
@@ -269,3 +272,44 @@ if hasattr(os, "register_at_fork"):
 
 def _identity(found: os.stat_result) -> tuple[int, int, int]:
     return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def reserve(number: int, size: int, path: str) -> None:
+    """Extend an open file to at least ``size`` bytes, and reserve disk space for all of them.
+
+    If the disk were full when a mapped file is written to, the operating system would kill the process with SIGBUS.
+
+    The contents of the file do not change. If the file system cannot reserve space, as on macOS, the free space is only
+    compared, and the file stays sparse.
+
+    Args:
+        number: Descriptor of the file.
+        size: Size of the file in bytes.
+        path: Path of the file, for errors.
+
+    Raises:
+        StorageError: The disk lacks the space.
+        OSError: The file may not be that large.
+    """
+    found = os.fstat(number)
+    missing = size - 512 * found.st_blocks if hasattr(found, "st_blocks") else size - found.st_size
+    if missing <= 0:
+        return
+    if missing > (free := shutil.disk_usage(os.path.dirname(path)).free):
+        raise _no_space(path, missing, free)  # posix_fallocate would fill the disk before it fails
+    if not hasattr(os, "posix_fallocate"):
+        return
+    try:
+        os.posix_fallocate(number, 0, size)
+    except OSError as error:
+        if error.errno in _FULL:
+            raise _no_space(path, missing, shutil.disk_usage(os.path.dirname(path)).free) from error
+        if error.errno not in _UNSUPPORTED:
+            raise
+
+
+def _no_space(path: str, missing: int, free: int) -> StorageError:
+    return StorageError(
+        f"{path} needs {missing:,} more bytes, and {free:,} are free on its disk; "
+        "free some space there, create a smaller buffer, or pass another path="
+    )

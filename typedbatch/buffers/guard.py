@@ -1,12 +1,19 @@
-"""The guard of a buffer: its lock, and rollback of changes that are interrupted.
+"""The guard of a buffer: its lock, rollback of changes that are interrupted, and reading while another process writes.
 
 Each buffer has one lock, and every call holds it. A call that changes the buffer registers a rollback first, which runs
 if an exception, such as ``KeyboardInterrupt``, ends the call. If the rollback is interrupted as well, the next call
 begins with it.
+
+A folder is read without a lock while another process writes to it, and the writer never waits for readers. Before it
+overwrites rows, it raises the step number of the folder by the number of rows (see ``storage``). A reader compares the
+step number before and after it has read. The result is valid if all its rows were further from being overwritten than
+the number has grown; otherwise it is discarded. While the number is odd, the slots after the newest row are being
+overwritten already.
 """
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
 from functools import partial, wraps
@@ -14,19 +21,21 @@ from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
 from weakref import WeakSet
 
+import numpy as np
+
+from typedbatch.buffers.arguments import as_slots
+from typedbatch.buffers.rings import Rings
+from typedbatch.buffers.storage import Disk
 from typedbatch.errors import StorageError, StructureError
 
 if TYPE_CHECKING:
-    from typedbatch.buffers.reader import Reader
     from typedbatch.buffers.state import State
 
 T = TypeVar("T")
 M = TypeVar("M", bound=Callable[..., Any])
 
-_FORKED = (
-    "this buffer belongs to the process that created or opened it, which continues to write to its folder; "
-    "open(path, mode='r') reads it here"
-)
+_TRIES = 40
+_ALL = slice(None)
 
 
 class Guard:
@@ -83,7 +92,7 @@ class Guard:
         self.abandoned = True
 
 
-def call_locked(state: State, call: Callable[[], T], index: Any = slice(None)) -> T:
+def call_locked(state: State, call: Callable[[], T], index: Any = _ALL) -> T:
     """Return the result of a function that reads a buffer, called while holding the buffer's lock.
 
     Args:
@@ -100,20 +109,6 @@ def call_locked(state: State, call: Callable[[], T], index: Any = slice(None)) -
         return call()
 
 
-def require_writer(guard: Guard, name: str) -> None:
-    """Raise an error if the buffer is open for reading.
-
-    Args:
-        guard: Guard of the buffer.
-        name: Name of the method that was called.
-
-    Raises:
-        StorageError: The buffer is open for reading.
-    """
-    if guard.reader is not None:
-        raise StorageError(f"{name}() changes the buffer, and this one is open for reading, with mode='r'")
-
-
 def prepare_change(guard: Guard, name: str) -> None:
     """Finish the rollback of interrupted changes. The caller, which changes the buffer, holds its lock.
 
@@ -126,7 +121,8 @@ def prepare_change(guard: Guard, name: str) -> None:
     """
     if guard.unfinished:
         guard.rollback_unfinished()
-    require_writer(guard, name)
+    if guard.reader is not None:
+        raise StorageError(f"{name}() changes the buffer, and this one is open for reading, with mode='r'")
 
 
 def locked(method: M, *, at: bool = False) -> M:
@@ -144,7 +140,7 @@ def locked(method: M, *, at: bool = False) -> M:
             if guard.unfinished:
                 guard.rollback_unfinished()
             if guard.reader is not None:
-                index = next(iter((*args, *kwargs.values())), None) if at else slice(None)
+                index = next(iter((*args, *kwargs.values())), None) if at else _ALL
                 return guard.reader.read(partial(method, self, *args, **kwargs), self._state, index)
             return method(self, *args, **kwargs)
 
@@ -178,8 +174,121 @@ def _in_a_forked_process() -> None:
         guard.lock = RLock()
         guard.abandoned = True
         if guard.durable:
-            guard.refuse(_FORKED)
+            guard.refuse(
+                "this buffer belongs to the process that created or opened it, which continues to write to its folder; "
+                "open(path, mode='r') reads it here"
+            )
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_in_a_forked_process)
+
+
+class Reader:
+    """Synchronization of a buffer that is open for reading with its folder.
+
+    Args:
+        state: State of the buffer.
+        disk: Storage of the buffer.
+    """
+
+    def __init__(self, state: State, disk: Disk) -> None:
+        self.frames: int = 1
+        """Number of frames that the current call reads for each row that it names, including the row itself."""
+        self._state = state
+        self._disk = disk
+        self._step = math.nan
+        self._margin = 0
+        self._spare: Any = 0
+        """Number of rows of each ring that may be overwritten before any row that counts here is."""
+        self._inside = False
+
+    def read(self, call: Callable[[], T], state: State, index: Any = _ALL) -> T:
+        """Return the result of a function that reads the buffer, or a ring of it, as it was at one moment.
+
+        Args:
+            call: Function to call.
+            state: State of the buffer or ring that it reads.
+            index: Rows that it reads. A slice means the current rows. Slots mean the rows that they held when the
+                positions were last read.
+
+        Raises:
+            StorageError: Rows of ``index`` have been overwritten, or rows are overwritten faster than they can be read.
+        """
+        if self._inside:
+            return call()
+        try:
+            self._inside, self.frames = True, 1
+            if isinstance(index, slice) or index is Ellipsis or math.isnan(self._step):
+                return self._latest(call)
+            out = call()
+            self._require_stored(state, index)
+            return out
+        finally:
+            self._inside = False
+
+    def _latest(self, call: Callable[[], T]) -> T:
+        """Return the result of a function on the current rows of the folder."""
+        margin = 0
+        for _ in range(_TRIES):
+            try:
+                self._refresh(margin)
+                out = call()
+            except Exception:
+                if not self._disk.overwritten(self._step) and not margin:
+                    raise
+            else:
+                if (self._begun() <= self._spare).all():
+                    return out
+            if math.isfinite(gone := self._disk.overwritten(self._step)):
+                half = int(self._state.rings.capacity.max()) // 2
+                margin = min(max(2 * margin, 2 * math.ceil(gone)), half)
+        raise StorageError(
+            f"{self._disk.folder.path} is overwritten faster than it can be read; read fewer rows at once"
+        )
+
+    def _refresh(self, margin: int) -> None:
+        """Read the positions of the folder, and leave out the rows that the next ``margin`` rows will overwrite."""
+        state = self._state
+        if math.isinf(self._disk.overwritten(0)):
+            self._step = math.nan
+            state.columns = self._disk.read().columns
+        step, numbers = self._disk.positions()
+        if (step, margin) == (self._step, self._margin):
+            return
+        if not step - self._step < 2 * state.rings.capacity.min():  # every row may have been overwritten
+            state.rings.turns += 2
+        self._step, self._margin = step, margin
+        self._disk.read_extras()
+        state.restore(numbers)
+        free = self._free(state.rings)
+        state.rings.drop_oldest(_ALL, margin)
+        self._spare = state.rings.capacity - state.rings.length - free
+        state.share_columns()
+        state.on_rows_dropped()
+
+    def _free(self, rings: Rings) -> Any:
+        """Return how many free slots of each ring may be in the middle of being written at the current step."""
+        return (rings.capacity - rings.length) * (self._step % 2)
+
+    def _begun(self) -> Any:
+        """Return how many rows of a ring may have been overwritten, at least in part, since the current step.
+
+        Rows that were being written at that step do not count; ``_free`` has them.
+        """
+        gone = self._disk.overwritten(self._step)
+        return np.floor(gone) if self._step % 2 else np.ceil(gone)
+
+    def _require_stored(self, state: State, index: Any) -> None:
+        """Raise an error if rows of ``index``, or their frames, may have been overwritten since the current step."""
+        if not (gone := self._begun()):
+            return
+        rings = state.rings
+        slots = np.atleast_1d(as_slots(rings, index))
+        ring = rings.ring_of(slots)
+        # Number of rows that are written before each slot is overwritten.
+        ahead = (slots - rings.offset[ring] - rings.insertion[ring]) % rings.capacity[ring] - self._free(rings)[ring]
+        if slots.size and gone > ahead.min() - (self.frames - 1):
+            raise StorageError(
+                f"rows of {self._disk.folder.path} were overwritten since these slots were sampled; sample again"
+            )

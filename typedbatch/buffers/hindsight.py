@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Literal, Self, Unpack
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,19 +15,19 @@ from typedbatch._ops.casting import fitted
 from typedbatch._ops.construct import refuse_on_instances
 from typedbatch._ops.conversion import leaf_to_numpy, to_numpy
 from typedbatch._ops.copying import deep_leaf
-from typedbatch._tree.kinds import describe
+from typedbatch._tree.kinds import BATCH, KINDS, describe
 from typedbatch._typing import Array
 from typedbatch.buffers import restore
-from typedbatch.buffers.columns import take_slots
-from typedbatch.buffers.goals import GoalState, Relabelled
+from typedbatch.buffers.arguments import BufferOptions, R, S, as_slots, count_of, number_of
+from typedbatch.buffers.columns import Fields, Lead, Plan, take_slots
 from typedbatch.buffers.guard import locked, locked_at, locked_for_writing
-from typedbatch.buffers.occupancy import Slots
-from typedbatch.buffers.options import BufferOptions, R, S
 from typedbatch.buffers.replay import ReplayBuffer
-from typedbatch.buffers.selection import as_slots
-from typedbatch.buffers.settings import count_of
+from typedbatch.buffers.rings import Slots
+from typedbatch.buffers.state import State
 from typedbatch.buffers.vector import capacities
-from typedbatch.errors import LeafError, RowAssignmentError
+from typedbatch.errors import LeafError, MissingFieldError, RowAssignmentError, SizeError
+
+T = TypeVar("T")
 
 RewardFn = Callable[[Array, Array], Array]
 """Function that takes achieved and desired goals, ``(N, *goal)`` each, and returns rewards, ``(N,)``."""
@@ -140,7 +142,9 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
             state.rng.integers(0, np.minimum(least, self.horizon - 1), endpoint=True)[group] + remaining - least[group]
         )
         if (chosen := (state.rng.random(len(least)) < state.future_p)[group]).any():
-            self._relabel(slots[chosen], self._ahead(slots, steps)[chosen])
+            slots, ring = slots[chosen], state.rings.ring_of(slots[chosen])
+            start = state.rings.offset[ring]
+            self._relabel(slots, (slots - start + steps[chosen]) % state.rings.capacity[ring] + start)
 
     def _ends(self, slots: Slots) -> tuple[Slots, Slots]:
         """Return the last slot of the episode of each slot, and the number of steps to it."""
@@ -150,13 +154,6 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
             if not continues.any():
                 return slots, remaining
             remaining = remaining + continues
-
-    def _ahead(self, slots: Slots, steps: Slots) -> Slots:
-        """Return the slots ``steps`` steps later in the same ring."""
-        ring = self._state.rings.ring_of(slots)
-        start = self._state.rings.offset[ring]
-        ahead: Slots = (slots - start + steps) % self._state.rings.capacity[ring] + start
-        return ahead
 
     def _relabel(self, slots: Slots, future: Slots) -> None:
         """Set the rows that are read with another goal.
@@ -225,10 +222,8 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
         compute_terminated_fn: TerminatedFn | None = None,
     ) -> Self:
         """Load a buffer as :meth:`ReplayBuffer.load_hdf5` does, with its functions, which are not saved."""
-        from typedbatch.buffers import hdf5
-
         reward = _required(compute_reward_fn, "load_hdf5")
-        return hdf5.load(
+        return restore.load_hdf5(
             cls, path, device, trusted=trusted, compute_reward_fn=reward, compute_terminated_fn=compute_terminated_fn
         )
 
@@ -292,3 +287,151 @@ def _required(compute_reward_fn: RewardFn | None, caller: str) -> RewardFn:
     if compute_reward_fn is None:
         raise LeafError(f"compute_reward_fn is not saved with a buffer; pass {caller}(path, compute_reward_fn=...)")
     return compute_reward_fn
+
+
+class Relabelled(NamedTuple):
+    """Rows that are read with a goal and other values than those stored."""
+
+    slots: Slots
+    """Slots of the rows, sorted and unique."""
+    goal: Array
+    fields: dict[str, Array]
+    """Other values of the rows by the names of their fields: ``rew``, and ``terminated`` and ``done`` if computed."""
+    compute: Callable[[str, Slots, Array], Array]
+    """Function that takes the name of one of those fields, slots, and a goal for each, and returns its values there."""
+
+
+class GoalState(State):
+    """State of a hindsight buffer. :class:`HERReplayBuffer` and :class:`State` describe the arguments.
+
+    Raises:
+        SizeError: ``horizon`` or ``future_k`` is below 1.
+    """
+
+    def __init__(
+        self,
+        cls: type,
+        capacities: list[int],
+        options: BufferOptions,
+        horizon: int,
+        future_k: float,
+        *,
+        many: bool = False,
+    ) -> None:
+        self.horizon: int = count_of(horizon, "horizon", 1)
+        if not (hasattr(type(future_k), "__float__") and future_k >= 1):
+            raise SizeError(f"future_k is 1 or more, got {future_k!r}")
+        self._use_goals(float(future_k), 1 - 1 / future_k)
+        self.relabelled: Relabelled | None = None
+        self._called_for: tuple[Slots, Slots] | None = None
+        """Slots and rows of :meth:`call_for_rows`, while the function is called."""
+        super().__init__(cls, capacities, options, many=many)
+
+    def _use_goals(self, future_k: float, future_p: float) -> None:
+        self.future_k: float = future_k
+        self.future_p: float = future_p
+        """Probability that a sampled row gets another goal: ``1 - 1 / future_k``."""
+
+    def set_future_p(self, future_p: Any) -> None:
+        """Set the probability that a sampled row gets another goal, and ``future_k`` accordingly.
+
+        Raises:
+            SettingError: ``future_p`` is not in [0, 1].
+        """
+        probability = number_of(future_p, "future_p", 0, 1)
+
+        def use(future_k: float, future_p: float) -> None:
+            self._use_goals(future_k, future_p)
+            self.on_description_changed()
+
+        rollback = partial(use, self.future_k, self.future_p)
+        self.transaction(rollback, use, 1 / (1 - probability) if probability < 1 else math.inf, probability)
+
+    def plan(self, batch: Any, fields: Fields, lead: Lead) -> Plan:
+        if not self.columns.__dict__:
+            self._require_goals(fields)
+        return super().plan(batch, fields, lead)
+
+    def _require_goals(self, fields: Fields) -> None:
+        """Check that observations have an achieved and a desired goal, both arrays."""
+        for name in ("obs", "obs_next") if self.save_obs_next else ("obs",):
+            obs = fields.get(name)
+            if KINDS[type(obs)] is not BATCH:
+                raise LeafError(f"a batch with achieved_goal and desired_goal is expected, got {describe(obs)}", name)
+            for goal in ("achieved_goal", "desired_goal"):
+                if goal not in obs.__dict__:
+                    raise MissingFieldError(name, goal, obs.__dict__)
+                if KINDS[type(obs.__dict__[goal])] is BATCH:
+                    raise LeafError(f"a goal is an array, got {describe(obs.__dict__[goal])}", f"{name}.{goal}")
+
+    def read(self, name: str, column: Any, slots: Any, rows: Any) -> Any:
+        values, relabelled = super().read(name, column, slots, rows), self.relabelled
+        if relabelled is None or name not in ("obs", "obs_next", *relabelled.fields):
+            return values
+        if self._called_for is not None and np.array_equal(rows, self._called_for[0]):
+            rows = self._called_for[1]
+        position = np.minimum(relabelled.slots.searchsorted(rows), len(relabelled.slots) - 1)
+        changed = np.asarray(relabelled.slots[position] == rows)
+        position = np.asarray(position)[changed]
+        if not len(position):
+            return values
+        if name in relabelled.fields and slots is rows:
+            return _merged(values, relabelled.fields[name][position], changed)
+        where = np.asarray(slots)[changed]
+        goal = relabelled.goal[position.repeat(where.size // len(where))]
+        if name in relabelled.fields:
+            return _merged(values, relabelled.compute(name, where.ravel(), goal), changed)
+        values.__dict__["desired_goal"] = _merged(values.__dict__["desired_goal"], goal, changed)
+        return values
+
+    def shown(self, name: str) -> Any:
+        column = self.column(name)
+        if self.relabelled is None or name not in ("obs", "obs_next", *self.relabelled.fields):
+            return column
+        slots = rows = np.arange(self.rings.size)
+        if self._called_for is not None:
+            rows = slots.copy()
+            rows[self._called_for[0]] = self._called_for[1]
+        return self.read(name, column, slots, rows)
+
+    def ahead(self, slots: Slots, steps: int) -> tuple[list[Slots], list[NDArray[np.bool_]]]:
+        ahead, continues = super().ahead(slots, steps)
+        if self.relabelled is not None and "done" in self.relabelled.fields:
+            for step, go_on in enumerate(continues):
+                go_on &= ~self.read("done", self.done, ahead[step], slots)
+                ahead[step + 1] = np.where(go_on, ahead[step + 1], ahead[step])
+        return ahead, continues
+
+    def call_for_rows(self, call: Callable[[], T], slots: Slots, rows: Slots) -> T:
+        self._called_for = slots, rows
+        try:
+            return call()
+        finally:
+            self._called_for = None
+
+    def on_rows_written(self, slots: Slots) -> None:
+        self.relabelled = None
+        super().on_rows_written(slots)
+
+    def on_rows_dropped(self) -> None:
+        self.relabelled = None
+
+    def restore(self, numbers: NDArray[np.float64]) -> None:
+        self.relabelled = None
+        if self.columns.__dict__:
+            self._require_goals(self.columns.__dict__)
+        super().restore(numbers)
+
+    def arguments(self) -> dict[str, Any]:
+        return {**super().arguments(), "horizon": self.horizon, "future_k": self.future_k}
+
+
+def _merged(values: Any, replacements: Any, changed: NDArray[np.bool_]) -> Any:
+    """Replace the rows where ``changed`` is true, in place; return the replacement of a number of a single row."""
+    if not values.ndim:
+        return replacements[0]
+    if not changed.ndim:
+        changed, values = changed[None], values[None]
+        return _merged(values, replacements, changed)[0]
+    values[changed] = replacements.reshape(values[changed].shape)
+    return values

@@ -1,4 +1,17 @@
-"""Checks and conversion of the rows that are added to a buffer."""
+"""Rows that are added to a buffer: the ways to add them, and their checks and conversion.
+
+====================================  =================================  =========================================
+Rows                                  Call                               Function
+====================================  =================================  =========================================
+one row                               ``add(row)``                       ``add_one``, with Python numbers
+one for each ring, or for some rings  ``add(rows)``, ``add(rows, ids)``  ``add_many``, the same step in each
+several, in a buffer of one ring      ``extend(rows)``                   ``add_rows``, in order of time
+any number for each ring              ``extend(rows, ids)``              ``add_rows``, sorted by ring
+some for each cache                   ``extend`` of a cached buffer      ``add_many`` for rows of different caches
+rows of another buffer                ``update(buffer)``                 ``transfer.move``, ring by ring
+all rows, in place of the others      ``set_batch(rows)``                ``transfer.set_batch``
+====================================  =================================  =========================================
+"""
 
 from __future__ import annotations
 
@@ -9,7 +22,6 @@ import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
-from typedbatch._level import current_level
 from typedbatch._ops.conversion import leaf_to_numpy, map_leaves
 from typedbatch._tree.kinds import (
     ARRAY,
@@ -27,13 +39,99 @@ from typedbatch._tree.kinds import (
     object_array,
 )
 from typedbatch.buffers.columns import Fields, Lead, Plan
+from typedbatch.buffers.rings import Added, Slots
 from typedbatch.errors import LeafError, MissingFieldError, RowAssignmentError, StructureError
 
 if TYPE_CHECKING:
     from typedbatch.buffers.state import State
 
 REQUIRED = ("obs", "act", "rew", "terminated", "truncated")
+_ONLY = slice(0, 1)
 _TRUE, _FALSE, _BOOL = np.array(True), np.array(False), np.dtype(bool)
+
+
+def add_one(state: State, plan: Plan, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
+    """Add a row to a buffer of one ring."""
+    guard, rollback = state.guard, state.make_rollback(_ONLY)
+    try:  # hot path: what ``transaction`` does, inlined
+        guard.unfinished.append(rollback)
+        if state.durable:
+            state.begin_overwrite(_ONLY)
+        plan.write(state.rings.insertion.item(0))
+        added = state.rings.advance_one(rew, done.item())
+        state.on_rows_written(added.slots)
+        guard.unfinished.pop()
+    except BaseException:
+        guard.abandoned = True
+        guard.rollback_unfinished()
+        raise
+    return added
+
+
+def add_rows(state: State, batch: Any, ids: Any, rows: int) -> Added:
+    """Check rows, at least one, and add them.
+
+    Args:
+        state: State of the buffer.
+        batch: Rows.
+        ids: Number of the ring of each row, or ``slice(None)`` for one row in each ring.
+        rows: Number of rows.
+
+    Raises:
+        MissingFieldError: A required field is missing.
+        RowAssignmentError: A value does not fit its column. All errors of :meth:`State.plan` are raised too.
+    """
+    fields, done, rew = normalize_rows(state, batch, (rows,))
+    plan = state.plan(batch, fields, (rows,))
+    if len(state.rings.capacity) == 1 and 1 < rows <= state.rings.size:
+        return state.transaction(state.make_rollback(_ONLY, rows), _write_run, state, plan, rew, done)
+    if isinstance(ids, ndarray) and (rows > len(state.rings.capacity) or len(set(ids.tolist())) < rows):
+        counts = np.bincount(ids, minlength=len(state.rings.capacity))
+        stored = np.minimum(counts, state.rings.capacity)
+        rollback = state.make_rollback(slice(None), stored)
+        return state.transaction(rollback, _write_block, state, plan, ids, counts, stored, rew, done)
+    return add_many(state, plan, ids, rew, done)
+
+
+def add_many(state: State, plan: Plan, ids: Any, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
+    """Add one row to each of the rings ``ids``, which must be different."""
+    return state.transaction(state.make_rollback(ids), _write_many, state, plan, ids, rew, done)
+
+
+def _write_many(state: State, plan: Plan, ids: Any, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
+    state.begin_overwrite(ids)
+    target = state.rings.target(ids)
+    plan.write(target)
+    added = state.rings.advance(ids, target, rew, done)
+    state.on_rows_written(added.slots)
+    return added
+
+
+def _write_run(state: State, plan: Plan, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
+    """Write rows to a buffer of one ring, at most as many as it has slots."""
+    state.begin_overwrite(_ONLY, len(rew))
+    first = state.rings.insertion.item()
+    added = state.rings.advance_run(rew, done)
+    stop = first + len(rew)
+    plan.write(slice(first, stop) if stop <= state.rings.size else added.slots)
+    state.on_rows_written(added.slots)
+    return added
+
+
+def _write_block(
+    state: State, plan: Plan, ids: Slots, counts: Slots, stored: Slots, rew: NDArray[Any], done: NDArray[np.bool_]
+) -> Added:
+    """Write any number of rows to each ring; of more rows than its capacity, the last ones are stored."""
+    state.begin_overwrite(slice(None), stored)
+    order = ids.argsort(kind="stable")
+    ids = ids[order]
+    added = state.rings.advance_block(ids, rew[order], done[order])
+    last = np.flatnonzero(np.arange(len(ids)) >= (np.cumsum(counts) - stored)[ids])  # rows within the capacity
+    slots = added.slots[last]
+    plan.part(order[last]).write(slots)
+    state.on_rows_written(slots)
+    back = order.argsort()
+    return Added(*(column[back] for column in added))
 
 
 def ring_ids(rings: int, buffer_ids: Any) -> tuple[Any, int]:
@@ -217,20 +315,3 @@ def _last_frame(obs: Any, name: str, lead: Lead) -> Any:
         return leaf[:, -1] if axis else leaf[-1]
 
     return map_leaves(obs, last) if KINDS[type(obs)] is BATCH else last(obs)
-
-
-def validate_added(state: State, batch: Tree, fields: Fields, plan: Plan) -> None:
-    """Validate a batch whose structure may differ from that of the columns.
-
-    A batch of the same structure is valid because the columns were laid out by one that was validated.
-
-    Raises:
-        SchemaError: ``batch`` does not match the declared type.
-    """
-    declared = state.declaration()
-    first, new = not state.columns.__dict__, {field.path[0] for field in plan.new}
-    if first or plan.fills or new & declared.names() or current_level() == "values":
-        rows = {**batch.__dict__, **{name: fields[name] for name in ("rew", "terminated", "truncated")}}
-        if not state.save_obs_next:
-            rows.setdefault("obs_next", rows["obs"])
-        declared.validate_added(rows, not plan.lead)

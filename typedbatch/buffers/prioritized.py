@@ -2,32 +2,44 @@
 
 from __future__ import annotations
 
+import math
 import sys
-from functools import partial
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import numpy as np
+from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
 from typedbatch._ops.conversion import to_numpy
 from typedbatch._tree.kinds import describe
 from typedbatch._typing import Index
+from typedbatch.buffers.arguments import BufferOptions, R, as_slots, count_of, number_of
+from typedbatch.buffers.declared import DeclaredTypes
 from typedbatch.buffers.guard import locked, locked_at, locked_for_writing
-from typedbatch.buffers.occupancy import Slots
-from typedbatch.buffers.options import BufferOptions, R
-from typedbatch.buffers.priorities import LEAST, MOST, PrioritizedState
 from typedbatch.buffers.replay import ReplayBuffer
-from typedbatch.buffers.segment_tree import SegmentTree
-from typedbatch.buffers.selection import as_slots
-from typedbatch.buffers.settings import count_of
+from typedbatch.buffers.rings import Slots
+from typedbatch.buffers.state import State
 from typedbatch.buffers.vector import capacities
-from typedbatch.errors import RowAssignmentError
+from typedbatch.errors import RowAssignmentError, RowIndexError, SettingError, SizeError, StorageError
 from typedbatch.protocols import BatchProtocol, PrioBatchProtocol
 
 P = TypeVar("P", bound=BatchProtocol, covariant=True, default=PrioBatchProtocol)
 """Type of the batches that are sampled."""
 
+Floats = NDArray[np.float64]
+
 _EPS = float(np.finfo(np.float32).eps)
+_LEAST: Final = 2.0**-500
+"""Lowest ``p**alpha``, which is stored for lower ones: it is above 0, so that every row can be sampled."""
+_MOST: Final = 2.0**500
+"""Highest ``p**alpha``: sums and ratios of such numbers are finite."""
+
+_WIDTH = 17  # values under one sum; wide enough for numpy to be fast, and sums take 6 % of the memory of the values
+_TOP = 4096  # a level of at most this many sums is searched directly, which takes less time than another level
+_TINY = np.finfo(np.float64).tiny  # search values are at least this, so numbers that are 0 are never found
+_ONES = np.ones(_WIDTH)
+_BEFORE = np.triu(np.ones((_WIDTH, _WIDTH)), 1)
+"""Matrix for exclusive running sums: ``rows @ _BEFORE`` takes a fifth of the time of ``cumsum``."""
 
 
 class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
@@ -80,8 +92,7 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
             RowIndexError: A slot does not exist, or holds no row.
         """
         state = self._state
-        slots = as_slots(state.rings, index)
-        state.transaction(state.make_priority_rollback(slots), partial(state.set, slots, state.newest()))
+        state.set(as_slots(state.rings, index), state.newest())
 
     @locked_at
     def get_weight(self, index: Index) -> Any:
@@ -125,14 +136,17 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
         if not priorities.size or not np.size(slots):
             return
         highest, lowest = float(priorities.max()), float(priorities.min())  # NaN if any is NaN
-        if not _is_storable(highest, state.alpha):
+        try:
+            is_storable = max(highest, highest**state.alpha) <= _MOST  # false for NaN
+        except OverflowError:
+            is_storable = False
+        if not is_storable:
             raise RowAssignmentError(
                 f"priorities, and their powers with alpha, must be finite and below 1e150, got {describe(given)} in "
                 "which some are not",
                 "weight",
             )
-        update = partial(state.set, slots, np.maximum(priorities**state.alpha, LEAST), highest, lowest)
-        state.transaction(state.make_priority_rollback(slots), update)
+        state.set(slots, np.maximum(priorities**state.alpha, _LEAST), highest, lowest)
 
     @locked
     def sample_indices(self, batch_size: int | None) -> Slots:
@@ -149,13 +163,6 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
     def buffers(self) -> list[ReplayBuffer[R, Any]]:
         """Each ring as a buffer, as in :attr:`ReplayBuffer.buffers`, without priorities and weights."""
         return super().buffers
-
-
-def _is_storable(number: float, alpha: float) -> bool:
-    try:
-        return bool(max(number, number**alpha) <= MOST)  # false for NaN
-    except OverflowError:
-        return False
 
 
 class PrioritizedVectorReplayBuffer(PrioritizedReplayBuffer[R, P]):
@@ -181,3 +188,316 @@ class PrioritizedVectorReplayBuffer(PrioritizedReplayBuffer[R, P]):
     ) -> None:
         sizes = capacities(total_size, buffer_num)
         self._begin(PrioritizedState(type(self), sizes, options, alpha, beta, weight_norm, many=True))
+
+
+class PrioritizedState(State):
+    """State of a buffer whose rows are drawn in proportion to their priority.
+
+    :class:`PrioritizedReplayBuffer` and :class:`State` describe the arguments.
+
+    Raises:
+        SettingError: ``alpha`` is not a finite number above 0, or ``beta`` is not a finite number of at least 0.
+    """
+
+    def __init__(
+        self,
+        cls: type,
+        capacities: list[int],
+        options: BufferOptions,
+        alpha: float,
+        beta: float,
+        weight_norm: bool,
+        *,
+        many: bool = False,
+    ) -> None:
+        alpha = number_of(alpha, "alpha")
+        if not alpha:
+            raise SettingError("alpha must be above 0, got 0; a ReplayBuffer samples uniformly")
+        self.set_beta(beta)
+        super().__init__(cls, capacities, options, many=many)
+        self.alpha: float = alpha
+        self.weight_norm: bool = weight_norm
+        self.highest: float = 1.0
+        """Highest priority so far, which new rows get."""
+        self.lowest: float = 1.0
+        """Lowest priority so far."""
+        self.weight: SegmentTree = SegmentTree(self.rings.size)
+        """``p**alpha`` of each slot."""
+        self.weight.use(self.storage.extra("priorities", self.weight.capacity))
+
+    def set_beta(self, beta: float) -> None:
+        """Set ``beta``.
+
+        Raises:
+            SettingError: ``beta`` is below 0, or not a finite number.
+        """
+        self.beta: float = number_of(beta, "beta")
+
+    def newest(self) -> float:
+        """Return ``p**alpha`` of a new row."""
+        return float(self.highest**self.alpha)
+
+    def weights(self, slots: Any) -> Any:
+        """Return the importance-sampling weights of slots, relative to that of the lowest priority so far."""
+        return (self.weight.values.take(slots) / max(self.lowest**self.alpha, _LEAST)) ** -self.beta
+
+    def set(self, slots: Any, powers: Any, highest: float = 0.0, lowest: float = math.inf) -> None:
+        """Set ``p**alpha`` of slots, or roll back.
+
+        Args:
+            slots: Slots to set, a number or ``(N,)``.
+            powers: New values of ``p**alpha``.
+            highest: Highest of the new priorities.
+            lowest: Lowest of the new priorities.
+        """
+        before, old_highest, old_lowest = self.weight.values.take(slots), self.highest, self.lowest
+
+        def put() -> None:
+            self.weight.put(np.atleast_1d(slots), powers)
+            self.highest, self.lowest = max(self.highest, highest), min(self.lowest, lowest)
+            super(PrioritizedState, self).on_rows_written(np.zeros(0, np.intp))
+
+        def rollback() -> None:
+            self.weight[slots] = before
+            self.weight.rebuild()
+            self.highest, self.lowest = old_highest, old_lowest
+            super(PrioritizedState, self).on_rows_written(np.zeros(0, np.intp))
+
+        self.transaction(rollback, put)
+
+    # ---- overrides of State ---------------------------------------------------------------------------------------
+
+    def draw(self, count: int) -> Slots:
+        values = self.rng.random(count) * self.weight.reduce()
+        values.sort()  # sorted values are found faster, which saves more time than the shuffle takes
+        slots: Slots = self.weight.find(values)
+        self.rng.shuffle(slots)
+        return slots
+
+    def rows(self, slots: Any) -> Any:
+        rows = super().rows(slots)
+        if self.weight_norm and np.size(slots):
+            powers = self.weight.values.take(slots)
+            rows.__dict__["weight"] = (powers / powers.min()) ** -self.beta
+        else:
+            rows.__dict__["weight"] = self.weights(slots)
+        return rows
+
+    def part_declaration(self) -> DeclaredTypes:
+        return DeclaredTypes(self.hint, sampled=None)
+
+    def forget(self, keep_statistics: bool) -> None:
+        self.highest = self.lowest = 1.0
+        super().forget(keep_statistics)
+
+    def on_rows_written(self, slots: Slots) -> None:
+        if len(slots):
+            self.weight.put(slots, self.newest())
+        super().on_rows_written(slots)
+
+    def on_rows_forgotten(self, start: int, stop: int) -> None:
+        self._clear([slice(start, stop)])
+
+    def on_rows_moved(self, slots: Slots, extras: dict[str, NDArray[np.float64]]) -> None:
+        self.weight[slots] = extras["priorities"]
+
+    def on_rows_dropped(self) -> None:
+        self._clear(self.rings.free())
+
+    def _clear(self, ranges: list[slice]) -> None:
+        """Set the priorities of ranges of slots to 0.
+
+        Those that are 0 already are not written to, because pages that were never written take no memory.
+        """
+        for slots in ranges:
+            values = self.weight.values[slots]
+            values[np.flatnonzero(values)] = 0
+        self.weight.rebuild()
+
+    def numbers(self) -> NDArray[np.float64]:
+        return np.concatenate([super().numbers(), [self.highest, self.lowest, self.beta]])
+
+    def restore(self, numbers: NDArray[np.float64]) -> None:
+        super().restore(numbers[:-3])
+        self.highest, self.lowest, beta = numbers[-3:].tolist()
+        self.set_beta(beta)
+        self.weight.use(self.storage.extras["priorities"])
+        self.on_rows_dropped()  # slots of half-written rows may have a priority
+        stored = self.weight.values[self.rings.stored()]
+        if not (np.isfinite(stored) & (stored > 0)).all() or not 0 < self.lowest <= self.highest < np.inf:
+            raise StorageError("priorities must be above 0 and finite, and some are not")
+
+    def arguments(self) -> dict[str, Any]:
+        return {**super().arguments(), "alpha": self.alpha, "beta": self.beta, "weight_norm": self.weight_norm}
+
+
+class SegmentTree:
+    """An array of ``size`` numbers, initially 0, with sums that are updated when numbers are set.
+
+    Each level holds the sums of 17 numbers of the level below, up to a level of at most 4,096 sums. So setting or
+    finding 256 of 100,000 numbers takes a dozen numpy operations, and needs no compiler.
+
+    Args:
+        size: Number of numbers.
+
+    Like Tianshou's ``SegmentTree``, except that arguments are never written to, and that negative indices count from
+    the end.
+    """
+
+    def __init__(self, size: int) -> None:
+        self._size: int = count_of(size, "the size of a tree")
+        count, self._levels = self._size, list[Floats]()
+        while not self._levels or len(self._levels[-1]) > _TOP:
+            groups = -(-count // _WIDTH)  # rounded up
+            self._levels.append(np.zeros(groups * _WIDTH))
+            count = groups
+
+    def __len__(self) -> int:
+        return self._size
+
+    @property
+    def values(self) -> Floats:
+        """Live array of the numbers, ``(size,)``. Write to it through ``tree[index] = value`` only."""
+        return self._levels[0][: self._size]
+
+    def __getitem__(self, index: Any) -> Any:
+        """Return a copy of the number, or numbers, at an index.
+
+        Raises:
+            RowIndexError: An index is out of range.
+        """
+        return self._levels[0].take(self._as_indices(index))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Set numbers; of an index that occurs twice, the later value counts.
+
+        Raises:
+            RowIndexError: An index is out of range. Nothing was set.
+            ValueError: There is neither one value nor a value for each index. Nothing was set.
+        """
+        self.put(np.atleast_1d(self._as_indices(index)), value)
+
+    def put(self, index: NDArray[np.intp], value: Any) -> None:
+        """Set numbers as ``tree[index] = value`` does, without checks of the indices, ``(N,)``.
+
+        Raises:
+            ValueError: There is neither one value nor a value for each index. Nothing was set.
+        """
+        self._levels[0][index] = value
+        for below, level in zip(self._levels, self._levels[1:], strict=False):
+            if len(below) <= 4 * _WIDTH * len(index):
+                level[: len(below) // _WIDTH] = below.reshape(-1, _WIDTH) @ _ONES
+            else:
+                index = index // _WIDTH
+                level[index] = below.reshape(-1, _WIDTH).take(index, 0) @ _ONES
+
+    def _as_indices(self, index: Any) -> Any:
+        index = np.asarray(index)
+        if index.dtype.kind not in "iu" and index.size:
+            raise RowIndexError(f"indices must be integers, got {describe(index)}")
+        index = index.astype(np.intp, copy=False)
+        if not index.size or index.view(np.uintp).max() < self._size:  # as unsigned, negative numbers are the largest
+            return index
+        lowest, highest = index.min(), index.max()
+        if lowest < -self._size or highest >= self._size:
+            wrong = lowest if lowest < -self._size else highest
+            raise RowIndexError(f"index {int(wrong)} is out of range for a tree of {self._size} numbers")
+        return np.where(index < 0, index + self._size, index)
+
+    def rebuild(self) -> None:
+        """Compute all sums again, after ``values`` were written to directly."""
+        self._levels[0][self._size :] = 0
+        for below, level in zip(self._levels, self._levels[1:], strict=False):
+            level[: len(below) // _WIDTH] = below.reshape(-1, _WIDTH) @ _ONES
+
+    @property
+    def capacity(self) -> int:
+        """Capacity, which is ``size`` rounded up to a multiple of 17."""
+        return len(self._levels[0])
+
+    def use(self, values: Floats) -> None:
+        """Use an array of ``capacity`` numbers, which is not copied, as the storage of the numbers.
+
+        Raises:
+            SizeError: The array has another shape or dtype.
+        """
+        if values.shape != (self.capacity,) or values.dtype != np.float64:
+            raise SizeError(f"{self.capacity} numbers are expected, got {describe(values)}")
+        self._levels[0] = values
+        self.rebuild()
+
+    def reduce(self, start: int = 0, end: int | None = None) -> float:
+        """Return the sum of the numbers from ``start`` up to, but not including, ``end``.
+
+        Args:
+            start: Index of the first number; negative ones count from the end.
+            end: Index after the last number; negative ones count from the end, None for the end itself.
+
+        Raises:
+            RowIndexError: ``start`` or ``end`` is not a whole number.
+        """
+        try:
+            first, stop, _ = slice(start, end).indices(self._size)
+        except TypeError:
+            raise RowIndexError(f"start and end must be whole numbers, got {start!r} and {end!r}") from None
+        if first == 0 and stop == self._size:
+            return float(self._levels[-1].sum())
+        total = 0.0
+        for level in self._levels[:-1]:
+            if stop - first <= 2 * _WIDTH:
+                break
+            above_first, above_stop = -(-first // _WIDTH), stop // _WIDTH
+            total += level[first : above_first * _WIDTH].sum() + level[above_stop * _WIDTH : stop].sum()
+            first, stop = above_first, above_stop
+        else:
+            level = self._levels[-1]
+        return float(total + level[first:stop].sum())
+
+    def get_prefix_sum_idx(self, value: Any) -> Any:
+        """Return the first index up to which, inclusive, the numbers sum to ``value`` or more, for each value.
+
+        If all numbers are non-negative, ``get_prefix_sum_idx(u * tree.reduce())`` draws an index in proportion to its
+        number, for ``u`` uniform in [0, 1). The index of a number that is 0 is never returned.
+
+        Args:
+            value: Number or array of numbers, at least 0 and less than the sum of all; not modified.
+
+        Returns:
+            An int for a number, else an array of the shape of ``value``.
+
+        Raises:
+            SizeError: A value is negative, not a number, or too large (also an ``AssertionError``).
+        """
+        try:
+            values = np.atleast_1d(np.asarray(value, np.float64))
+        except (TypeError, ValueError) as error:
+            raise SizeError(f"values must be numbers, got {describe(value)}") from error
+        total = self.reduce()
+        if not ((values >= 0) & (values < total)).all():
+            raise SizeError(f"values must be at least 0 and less than the sum of all, {total}, and some are not")
+        index = self.find(values.ravel())
+        return int(index[0]) if np.ndim(value) == 0 else index.reshape(np.shape(value))
+
+    def find(self, values: Floats) -> NDArray[np.intp]:
+        """Return the indices for an array of values, ``(N,)``, as :meth:`get_prefix_sum_idx` does, without checks."""
+        sums = self._levels[-1].cumsum()
+        values = np.maximum(values, _TINY)
+        rest = np.minimum(values, sums[-1])
+        index: NDArray[np.intp] = sums.searchsorted(rest)
+        below = self._levels[-2::-1]
+        if below:
+            rest -= sums.take(index) - self._levels[-1].take(index)
+            np.maximum(rest, _TINY, out=rest)
+        rows = np.arange(len(index)) * _WIDTH
+        for level in below:
+            before = level.reshape(-1, _WIDTH).take(index, 0, mode="clip") @ _BEFORE
+            # The last number whose sum before it is less than the rest; argmin is 0, and so -1, if that is all of them.
+            position = ((before < rest[:, None]).argmin(1) - 1) % _WIDTH
+            index = index * _WIDTH + position
+            if level is not below[-1]:
+                rest -= before.ravel().take(rows + position)
+                np.maximum(rest, _TINY, out=rest)
+        index = np.minimum(index, self._size - 1)
+        if not self._levels[0].take(index).all():  # the sums of different levels are rounded differently
+            index = np.minimum(self.values.cumsum().searchsorted(values), np.flatnonzero(self.values)[-1])
+        return index

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, overload
 
 import numpy as np
@@ -17,16 +17,12 @@ from typedbatch._typing import Index, with_defaults
 from typedbatch._validation.convert import convert
 from typedbatch.batch import Batch
 from typedbatch.buffers import column_view, incoming, restore, transfer
+from typedbatch.buffers.arguments import BufferOptions, R, S, as_slots, count_of, slots_between
 from typedbatch.buffers.column_view import Column
-from typedbatch.buffers.guard import call_locked, locked, locked_at, locked_for_writing, require_writer
-from typedbatch.buffers.occupancy import Slots
-from typedbatch.buffers.options import BufferOptions, R, S
-from typedbatch.buffers.rings import Added
-from typedbatch.buffers.row_methods import RowMethods
-from typedbatch.buffers.selection import as_slots, slots_between
-from typedbatch.buffers.settings import count_of, frame_count
+from typedbatch.buffers.guard import call_locked, locked, locked_at, locked_for_writing, prepare_change
+from typedbatch.buffers.rings import Added, Slots
 from typedbatch.buffers.state import State, state_of
-from typedbatch.errors import EmptyBufferError, SettingError, StorageError
+from typedbatch.errors import SettingError, StorageError
 
 if TYPE_CHECKING:
     from typedbatch._ops.conversion import Device, Dtype
@@ -34,7 +30,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class ReplayBuffer(RowMethods, Generic[R, S]):
+class ReplayBuffer(Generic[R, S]):
     """The last ``size`` transitions of one environment; the oldest are overwritten first.
 
     ``ReplayBuffer[GoalRollout](size)`` takes and samples batches of that type. Type checkers know this, and at run time
@@ -125,6 +121,15 @@ class ReplayBuffer(RowMethods, Generic[R, S]):
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             return column_view.shown(self._state, name)
 
+        _size = property(lambda self: len(self._state.rings))
+        _indices = property(lambda self: np.arange(self.maxsize))
+        _meta = property(lambda self: self.columns)
+
+        @_meta.setter
+        @locked_for_writing
+        def _meta(self, columns: Any) -> None:
+            column_view.set_columns(self._state, columns)
+
     # ---- properties -----------------------------------------------------------------------------------------------
 
     @property
@@ -164,25 +169,6 @@ class ReplayBuffer(RowMethods, Generic[R, S]):
         """
         return column_view.view(self._state)
 
-    if not TYPE_CHECKING:
-
-        @property
-        def _meta(self) -> Batch:
-            return self.columns
-
-        @_meta.setter
-        @locked_for_writing
-        def _meta(self, columns: Any) -> None:
-            column_view.set_columns(self._state, columns)
-
-        @property
-        def _size(self) -> int:
-            return len(self._state.rings)
-
-        @property
-        def _indices(self) -> Slots:
-            return np.arange(self.maxsize)
-
     @property
     @locked
     def last_index(self) -> Slots:
@@ -209,9 +195,8 @@ class ReplayBuffer(RowMethods, Generic[R, S]):
     def buffers(self) -> list[ReplayBuffer[R, S]]:
         """Each ring as a buffer, which shares its rows and positions with this one. The objects are always the same."""
         if not self._parts:
-            sizes = self._state.rings.capacity.tolist()
             options: BufferOptions = {**self.options, "stack_num": 1}
-            self._parts = [ReplayBuffer[R, S](size, **options) for size in sizes]
+            self._parts = [ReplayBuffer[R, S](size, **options) for size in self._state.rings.capacity.tolist()]
             self._state.parts = [state_of(part) for part in self._parts]
             self._state.use_frames(self.stack_num)
             self._state.share_columns()
@@ -226,7 +211,7 @@ class ReplayBuffer(RowMethods, Generic[R, S]):
     def __repr__(self) -> str:
         return type(self).__name__ + repr(self._state.columns).removeprefix("Batch")
 
-    # ---- adding ---------------------------------------------------------------------------------------------------
+    # ---- adding and changing --------------------------------------------------------------------------------------
 
     def add(self, batch: R, buffer_ids: Sequence[int] | NDArray[np.integer[Any]] | None = None) -> Added:
         """Add a transition. Nothing is stored if any value does not fit.
@@ -250,19 +235,17 @@ class ReplayBuffer(RowMethods, Generic[R, S]):
         state = self._state
         guard = state.guard
         with guard.lock:  # hot path: what ``locked_for_writing`` does for other methods, inlined
-            if guard.unfinished:
-                guard.rollback_unfinished()
-            if guard.reader is not None:
-                require_writer(guard, "add")
+            if guard.unfinished or guard.reader is not None:
+                prepare_change(guard, "add")
             if buffer_ids is None and not state.many:
                 if state.declared is None or state.declared.with_items is not None:
                     batch = state.declaration().wrapped(batch)
                 fields, done, rew = incoming.normalize_rows(state, batch, ())
-                return state.add_one(state.plan(batch, fields, ()), rew, done)
+                return incoming.add_one(state, state.plan(batch, fields, ()), rew, done)
             ids, rows = incoming.ring_ids(len(state.rings.capacity), buffer_ids)
             if rows == 1 and buffer_ids is not None:
                 batch = incoming.single_row(state, batch)
-            return state.add_rows(batch, ids, rows)
+            return incoming.add_rows(state, batch, ids, rows)
 
     @locked_for_writing
     def extend(self, batch: R, buffer_ids: Sequence[int] | NDArray[np.integer[Any]] | None = None) -> Added:
@@ -286,7 +269,82 @@ class ReplayBuffer(RowMethods, Generic[R, S]):
                 dimension. All errors of :meth:`add` are raised too.
         """
         ids = incoming.ids_of_rows(len(self._state.rings.capacity), batch, buffer_ids)
-        return self._state.add_rows(batch, ids, len(ids)) if len(ids) else Added.nothing()
+        return incoming.add_rows(self._state, batch, ids, len(ids)) if len(ids) else Added.nothing()
+
+    def update(self, buffer: ReplayBuffer[Any, Any]) -> Slots:
+        """Add the rows of another buffer as they are stored there, in time order.
+
+        If the rows of several rings are added to one, ``done`` is set for the last row of each ring.
+
+        Returns:
+            The slot of each row; empty if there is nothing to move, or the capacity is 0.
+
+        Raises:
+            StructureError: This buffer has several rings, and the other one has a different number of rings.
+            RowAssignmentError: The rows do not fit the columns.
+        """
+        return transfer.update(self._state, state_of(buffer, "update()"))
+
+    @locked_for_writing
+    def reset(self, keep_statistics: bool = False) -> None:
+        """Remove all rows.
+
+        Args:
+            keep_statistics: Whether the return and length of the current episode continue.
+        """
+        self._state.reset(keep_statistics)
+
+    @locked_for_writing
+    def truncate_episodes(self, buffer_ids: Sequence[int] | NDArray[np.integer[Any]] | None = None) -> None:
+        """End current episodes: mark their last rows as truncated, so that the next row of a ring begins an episode.
+
+        Episodes that have ended do not change. Those in the caches of a ``CachedReplayBuffer`` move to its main buffer.
+
+        Args:
+            buffer_ids: Numbers of the rings, as :meth:`add` takes them; None for all.
+
+        Raises:
+            StructureError: A ring does not exist.
+        """
+        rings = self._state.inputs
+        self._state.cut_episodes(np.arange(rings)[incoming.ring_ids(rings, buffer_ids)[0]])
+
+    @locked_for_writing
+    def set_batch(self, batch: Any) -> None:
+        """Replace the contents by a copy of a batch of ``maxsize`` rows, so that every slot holds a row.
+
+        On disk, the previous rows are gone as soon as this begins.
+
+        Raises:
+            SizeError: ``batch`` has another number of rows (also an ``AssertionError``).
+            MissingFieldError: A required field is missing.
+            SchemaError: ``batch`` is not of the declared type.
+        """
+        transfer.set_batch(self._state, batch)
+
+    @locked_for_writing
+    def set_array_at_key(
+        self, seq: NDArray[Any], key: str, index: Index = None, default_value: float | None = None
+    ) -> None:
+        """Set a field, or some slots of it; see :meth:`typedbatch.Batch.set_array_at_key`. Values are copied.
+
+        Raises:
+            FieldNameError: The field marks where episodes end.
+            EmptyBufferError: Nothing has been added yet.
+            StructureError: The number of values does not match the number of slots.
+            RowAssignmentError: A value or ``default_value`` does not fit the dtype, or stored rows get no value and the
+                dtype has no null.
+        """
+        transfer.set_array_at_key(self._state, seq, key, index, default_value)
+
+    @locked_for_writing
+    def dropnull(self) -> None:
+        """Drop the rows in which a field has a null. The shapes of fields and the size of the buffer do not change.
+
+        An episode that loses its last row ends with the last one that remains: ``done`` is true there. On disk, the
+        folder holds no rows while this runs.
+        """
+        transfer.drop_null(self._state)
 
     # ---- sampling -------------------------------------------------------------------------------------------------
 
@@ -327,14 +385,12 @@ class ReplayBuffer(RowMethods, Generic[R, S]):
                 raised too.
             SchemaError: The batch does not match ``into``.
         """
-        if into is None:
-            if device is not None or dtype is not None:
-                raise SettingError(
-                    "device= and dtype= need into=, the type to sample; pass for example into=RolloutBatch[Tensor]"
-                )
-            return self._sample(batch_size)
+        if into is None and (device is not None or dtype is not None):
+            raise SettingError(
+                "device= and dtype= need into=, the type to sample; pass for example into=RolloutBatch[Tensor]"
+            )
         rows, slots = self._sample(batch_size)
-        return convert(rows, into, device=device, dtype=dtype), slots
+        return rows if into is None else convert(rows, into, device=device, dtype=dtype), slots
 
     @locked
     def _sample(self, batch_size: int | None) -> tuple[S, Slots]:
@@ -361,7 +417,7 @@ class ReplayBuffer(RowMethods, Generic[R, S]):
             return np.zeros(0, np.intp)
         rows = state.rings.occupancy.rows
         if state.sample_avail and state.stack_num > 1:
-            slots = self._with_frames(count)
+            slots = state.draw_with_frames(count)
         elif count == 0:
             slots = state.rings.chronological()
         elif count and not rows:
@@ -369,17 +425,6 @@ class ReplayBuffer(RowMethods, Generic[R, S]):
         else:
             slots = state.draw(rows if count is None else count)
         return state.rings.hand_out(slots)
-
-    def _with_frames(self, count: int | None) -> Slots:
-        state = self._state
-        slots = state.rings.with_frames(state.stack_num, state.flags()) if len(state.rings) else np.zeros(0, np.intp)
-        if count == 0:
-            return slots
-        if count and not len(slots):
-            raise EmptyBufferError(
-                f"with sample_avail only rows of {state.stack_num} frames are sampled, and none is stored; add() more"
-            )
-        return slots[state.rng.integers(0, max(len(slots), 1), len(slots) if count is None else count)]
 
     # ---- reading --------------------------------------------------------------------------------------------------
 
@@ -419,13 +464,22 @@ class ReplayBuffer(RowMethods, Generic[R, S]):
             MissingFieldError: The field does not exist.
             RowIndexError: A slot does not exist, or holds no row.
         """
-        state = self._state
-        if key not in state.columns.__dict__ and default_value is not None:
-            return default_value
-        column = state.column(key)
-        count = state.stack_num if stack_num is None else frame_count(stack_num, state.rings.size)
-        slots = as_slots(state.rings, index)
-        return state.read(key, column, state.frames(slots, count), slots)
+        return self._state.field(key, index, default_value, stack_num)
+
+    @locked
+    def hasnull(self) -> bool:
+        """Return whether any stored value is null: ``None``, NaN or NaT."""
+        return bool(len(self._state.rings)) and Batch.hasnull(transfer.stored_rows(self._state))
+
+    @locked
+    def isnull(self) -> Batch:
+        """Return masks that are true where a value of ``buffer[:]`` is ``None``, NaN or NaT.
+
+        Raises:
+            EmptyBufferError: Nothing has been added yet.
+        """
+        rows: Any = self[:]
+        return Batch.isnull(rows)
 
     # ---- neighbors in time ----------------------------------------------------------------------------------------
 
@@ -442,12 +496,7 @@ class ReplayBuffer(RowMethods, Generic[R, S]):
     @locked
     def unfinished_index(self) -> Slots:
         """Return the slot of the last transition of each unfinished episode."""
-        rings = self._state.rings
-        if not len(rings):
-            return np.zeros(0, np.intp)
-        last = rings.last[rings.length > 0]
-        unfinished: Slots = last[~self.done[last]]
-        return unfinished
+        return self._state.unfinished(np.arange(self.buffer_num))
 
     def get_buffer_indices(self, start: int, stop: int) -> Slots:
         """Return the slots from ``start`` up to, but not including, ``stop``, wrapping around at the end of the ring.
@@ -482,9 +531,7 @@ class ReplayBuffer(RowMethods, Generic[R, S]):
         Raises:
             StorageError: A field holds objects that cannot be written as JSON.
         """
-        from typedbatch.buffers import hdf5
-
-        hdf5.save(self._state, path, compression)
+        restore.save_hdf5(self._state, path, compression)
 
     @classmethod
     def load_hdf5(cls, path: str | os.PathLike[str], device: Any = None, *, trusted: bool = False) -> Self:
@@ -501,9 +548,7 @@ class ReplayBuffer(RowMethods, Generic[R, S]):
         Raises:
             StorageError: The file does not hold a buffer of this class, or is damaged.
         """
-        from typedbatch.buffers import hdf5
-
-        return hdf5.load(cls, path, device, trusted=trusted)
+        return restore.load_hdf5(cls, path, device, trusted=trusted)
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], mode: Literal["r", "r+"] = "r+") -> Self:
@@ -537,13 +582,7 @@ class ReplayBuffer(RowMethods, Generic[R, S]):
         This buffer cannot be used afterwards. Does nothing for a buffer in memory. A buffer is also closed, without
         random numbers, when its process ends, or when it is garbage collected.
         """
-        state = self._state
-        with state.guard.lock:
-            if state.storage.durable:
-                with suppress(OSError, StorageError):  # the folder may be gone
-                    state.storage.store_random(state.rng.bit_generator.state)
-                state.guard.refuse("this buffer was closed; open() its folder to use it again")
-                state.storage.close()
+        self._state.close()
 
     def __getstate__(self) -> dict[str, Any]:
         if self._state.storage.durable:

@@ -15,11 +15,10 @@ from typedbatch._ops.conversion import leaf_to_numpy, no_grad, to_numpy, to_torc
 from typedbatch._ops.copying import shallow
 from typedbatch._tree.kinds import TENSOR, describe, kind_of
 from typedbatch._tree.lengths import require_at_least
+from typedbatch.buffers.arguments import as_slots, number_of
 from typedbatch.buffers.guard import call_locked
-from typedbatch.buffers.occupancy import Slots
 from typedbatch.buffers.replay import ReplayBuffer
-from typedbatch.buffers.selection import as_slots
-from typedbatch.buffers.settings import number_of
+from typedbatch.buffers.rings import Slots
 from typedbatch.buffers.state import State, state_of
 from typedbatch.errors import SettingError, StructureError
 from typedbatch.protocols import BatchWithReturnsProtocol, RolloutBatchProtocol
@@ -218,8 +217,7 @@ def compute_episodic_return(
 
     Raises:
         StructureError: Values and rewards differ in shape, as ``(N, 1)`` and ``(N,)`` do; or ``indices`` and rewards in
-            length; or only one of ``buffer`` and ``indices`` is
-            passed.
+            length; or only one of ``buffer`` and ``indices`` is passed.
         RowIndexError: A slot does not exist, or holds no row, or another one than when it was sampled.
         SettingError: ``gamma`` or ``gae_lambda`` is not in [0, 1]; or ``v_s_`` is missing, although ``gae_lambda`` is
             not 1 (an ``AssertionError`` in Tianshou).

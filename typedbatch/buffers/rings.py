@@ -14,12 +14,11 @@ from weakref import ref
 import numpy as np
 from numpy.typing import NDArray
 
-from typedbatch.buffers.occupancy import Occupancy, Slots
 from typedbatch.errors import RowIndexError, SizeError
 
+Slots = NDArray[np.intp]
 Ids = Any
 """Index of rings: an array of numbers, or ``slice(None)`` for all of them."""
-
 
 _ZERO, _NONE = np.zeros(1), np.zeros(1, np.intp)
 _MOST_HANDED_OUT = 256
@@ -53,27 +52,6 @@ class Added(NamedTuple):
         """Return the result of adding no rows."""
         none = np.zeros(0, np.intp)
         return cls(none, np.zeros(0), none.copy(), none.copy())
-
-
-class Run(NamedTuple):
-    """Result of adding rows to a single ring."""
-
-    slots: Slots
-    """Slot of each row."""
-    ended: list[tuple[int, Any, int, int]]
-    """Number of rows up to the end of each episode that ended, its sum of rewards and of steps, and its first slot."""
-    began: int
-    """Slot in which the current episode began."""
-
-    def added(self, rew: NDArray[Any]) -> Added:
-        """Return the result with one entry for each row; ``rew`` are the rewards of the rows."""
-        added, begin = Added(self.slots, np.zeros(rew.shape), *np.zeros((2, len(rew)), np.intp)), 0
-        for stop, total, steps, began in self.ended:
-            added.ep_return[stop - 1], added.ep_len[stop - 1] = total, steps
-            added.ep_start[begin:stop] = began
-            begin = stop
-        added.ep_start[begin:] = self.began
-        return added
 
 
 class Rings:
@@ -149,11 +127,6 @@ class Rings:
         """Slot of the newest row of each ring; its first slot while the ring is empty."""
         return self.occupancy.newest.copy()
 
-    @property
-    def oldest(self) -> Slots:
-        """Slot of the oldest row of each ring."""
-        return self.occupancy.oldest.copy()
-
     def target(self, ids: Ids) -> Any:
         """Return the slots that the next row of each ring goes into; a slice, which is fastest, if these permit it."""
         if self.equal and type(ids) is slice:
@@ -197,14 +170,11 @@ class Rings:
             self.ep_return[ids] += rew
         added = Added(slots, np.zeros(rew.shape), np.zeros(len(rew), np.intp), began)
         if True in done.tolist():
-            self._end(ids, done.nonzero()[0], added)
+            rows = done.nonzero()[0]
+            ended = rows if type(ids) is slice else ids[rows]
+            added.ep_return[rows], added.ep_len[rows] = self.ep_return[ended], self.ep_len[ended]
+            self.ep_return[ended], self.ep_len[ended], self.ep_start[ended] = 0, 0, self.insertion[ended]
         return added
-
-    def _end(self, ids: Ids, rows: Slots, added: Added) -> None:
-        """End the episodes of the rings ``ids[rows]``, and store their statistics in ``added``."""
-        ended = rows if type(ids) is slice else ids[rows]
-        added.ep_return[rows], added.ep_len[rows] = self.ep_return[ended], self.ep_len[ended]
-        self.ep_return[ended], self.ep_len[ended], self.ep_start[ended] = 0, 0, self.insertion[ended]
 
     def advance_one(self, rew: NDArray[Any], done: bool) -> Added:
         """Advance a single ring by one row. This is the hot path, so it uses Python scalars instead of arrays."""
@@ -225,24 +195,26 @@ class Rings:
         self.ep_return[0], self.ep_len[0] = total, steps
         return Added(slots, _ZERO.copy() if not rew.ndim else np.zeros((1, *rew.shape)), _NONE.copy(), start)
 
-    def advance_run(self, rew: NDArray[Any], done: NDArray[np.bool_]) -> Run:
+    def advance_run(self, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
         """Advance a single ring by rows in time order, at most as many as it has slots; faster than for any rings."""
         count, size, first = len(rew), self.size, self.insertion.item()
         slots = np.arange(first, first + count)
         if first + count > size:
             slots[size - first :] -= size
-        ended: list[tuple[int, Any, int, int]] = []
+        added = Added(slots, np.zeros(rew.shape), *np.zeros((2, count), np.intp))
         total, steps, began, begin = self.ep_return[0], self.ep_len.item(), self.ep_start.item(), 0
         for end in done.nonzero()[0].tolist():
             stop = end + 1
-            ended.append((stop, _sum(rew[begin:stop], total), steps + stop - begin, began))
+            added.ep_return[end], added.ep_len[end] = _sum(rew[begin:stop], total), steps + stop - begin
+            added.ep_start[begin:stop] = began
             total, steps, began, begin = 0.0, 0, (first + stop) % size, stop
+        added.ep_start[begin:] = began
         self.ep_return[0] = _sum(rew[begin:], total)
         self.ep_len[0], self.ep_start[0] = steps + count - begin, began
         self.length[0] = min(self.length.item() + count, size)
         self.turns[0] += (first + count) // size
         self.insertion[0] = (first + count) % size
-        return Run(slots, ended, began)
+        return added
 
     def advance_block(self, ids: Slots, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
         """Advance rings by any number of rows each; ``ids`` is the ring of each row, in ascending order."""
@@ -500,9 +472,70 @@ class Rings:
             frames[..., position] = self.prev(frames[..., position + 1], done)
         return frames
 
-    def with_frames(self, count: int, done: NDArray[np.bool_]) -> Slots:
-        """Return the slots of rows that have ``count - 1`` rows before them in their episode, in time order."""
-        slots = self.chronological()
-        frames = self.frames(slots, count, done)
-        complete: Slots = slots[frames[:, 0] != frames[:, 1]]
-        return complete
+
+class Occupancy:
+    """Slots that hold a row, computed once for all calls between two changes.
+
+    Arrays have an entry for each ring, and must not be modified.
+
+    Args:
+        edges: First slot of each ring, and the number of all slots.
+        capacity: Number of slots of each ring.
+        insertion: Slot that the next row of each ring goes into, numbered from the beginning of the ring.
+        length: Number of rows of each ring.
+    """
+
+    rows: int
+    """Number of rows in all rings."""
+    start: Slots
+    """Slot of the oldest row of each ring, numbered from the beginning of the ring."""
+    oldest: Slots
+    """Slot of the oldest row of each ring."""
+    newest: Slots
+    """Slot of the newest row of each ring; its first slot if the ring is empty."""
+    in_order: bool
+    """True if the oldest row of each ring is in its first slot."""
+    wraps: bool
+    """True if the rows of a ring may continue from its last slot to its first one."""
+    end: Slots
+    """Slot after the newest row of each ring. It is valid only if the rows are in order."""
+    before: Slots
+    """Number of rows in the rings before each one."""
+    up_to: Slots
+    """Number of rows in the rings up to each one, itself included."""
+    filled: int
+    """Number of slots from 0 on that all hold a row; 0 if that is not known."""
+
+    def __init__(self, edges: Slots, capacity: Slots, insertion: Slots, length: Slots) -> None:
+        if len(capacity) == 1:
+            self._describe_one(capacity.item(), insertion.item(), length.item())
+        else:
+            self._describe_many(edges[:-1], capacity, insertion, length)
+        size = int(edges[-1])
+        self.filled = size if self.rows == size else int(length[0]) if self.in_order else 0
+
+    def _describe_one(self, capacity: int, insertion: int, length: int) -> None:
+        """Set the attributes for a single ring. This is a hot path, so it uses Python numbers instead of arrays."""
+        start = (insertion - length) % max(capacity, 1)
+        newest = (insertion - 1) % capacity if length else 0
+        self.rows = length
+        self.start = self.oldest = np.array([start])
+        self.newest = np.array([newest])
+        self.in_order, self.wraps = not start, start > newest
+        self.end = self.up_to = np.array([length])
+        self.before = _NONE
+
+    def _describe_many(self, offset: Slots, capacity: Slots, insertion: Slots, length: Slots) -> None:
+        capacity = np.maximum(capacity, 1)
+        self.start = (insertion - length) % capacity
+        self.in_order, self.wraps = not self.start.any(), False
+        self.end = offset + length
+        self.up_to = length.cumsum()
+        self.before = self.up_to - length
+        self.rows = int(self.up_to[-1]) if len(length) else 0
+        if self.in_order:
+            self.oldest, self.newest = offset, np.maximum(self.end - 1, offset)
+        else:
+            self.oldest = offset + self.start
+            self.newest = np.where(length > 0, (insertion - 1) % capacity, 0) + offset
+            self.wraps = bool((self.oldest > self.newest).any())

@@ -7,35 +7,38 @@ rows, such as priorities, has a subclass of ``State``, which overrides the hooks
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from operator import itemgetter
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
 from typedbatch._level import current_level
+from typedbatch._ops.conversion import map_leaves
 from typedbatch._tree.kinds import Tree, describe, is_placeholder, new_tree
 from typedbatch.batch import Batch
 from typedbatch.buffers import incoming
-from typedbatch.buffers.columns import Plan, Simple, same_structure, simple_columns, slice_of, take_slots
+from typedbatch.buffers.arguments import FIELDS, FILLED_IN, BufferOptions, as_slots, frame_count
+from typedbatch.buffers.columns import Plan, Simple, same_structure, simple_columns, take_slots
 from typedbatch.buffers.declared import DeclaredTypes, library_class
-from typedbatch.buffers.disk import Disk, Layout
 from typedbatch.buffers.guard import Guard
-from typedbatch.buffers.occupancy import Slots
-from typedbatch.buffers.options import FIELDS, FILLED_IN, BufferOptions
-from typedbatch.buffers.rings import Added, Rings, Run
-from typedbatch.buffers.settings import frame_count, generator
-from typedbatch.buffers.storage import Memory
-from typedbatch.errors import EmptyBufferError, LeafError, MissingFieldError, SizeError, StructureError
-
-if TYPE_CHECKING:
-    from typedbatch.buffers.repeated import RepeatedWrite
+from typedbatch.buffers.rings import Rings, Slots
+from typedbatch.buffers.storage import Disk, Layout, Memory
+from typedbatch.errors import (
+    EmptyBufferError,
+    LeafError,
+    MissingFieldError,
+    SettingError,
+    SizeError,
+    StorageError,
+    StructureError,
+)
 
 P = ParamSpec("P")
 T = TypeVar("T")
-
-_ONLY = slice(0, 1)
 
 
 def state_of(buffer: Any, who: str = "this") -> State:
@@ -90,7 +93,11 @@ class State:
         self.save_obs_next: bool = not known["ignore_obs_next"]
         self.save_only_last_obs: bool = known["save_only_last_obs"]
         self.sample_avail: bool = known["sample_avail"]
-        self.rng: np.random.Generator = generator(known["random_seed"])
+        seed = known["random_seed"]
+        try:
+            self.rng: np.random.Generator = np.random.default_rng(seed)
+        except (TypeError, ValueError) as error:
+            raise SettingError(f"random_seed must be None or a whole number of at least 0, got {seed!r}") from error
         self.hint: Any = cls
         """Class of the buffer, with its type arguments."""
         self.name: str = cls.__name__
@@ -108,8 +115,6 @@ class State:
         """Whether the rows are on disk; for a ring, whether those of the whole buffer are."""
         self.declared: DeclaredTypes | None = None
         """Cached result of :meth:`declaration`."""
-        self.repeated: RepeatedWrite | None = None
-        """Write of the last rows, if a collector may repeat it as long as the columns are the same."""
 
     @property
     def done(self) -> Any:
@@ -194,7 +199,13 @@ class State:
         plan = Plan(lead)
         plan.add(self.columns.__dict__, fields, (), self.simple)
         if batch is not None and (plan.new or plan.fills or current_level() == "values"):
-            incoming.validate_added(self, batch, fields, plan)
+            declared, new = self.declaration(), {field.path[0] for field in plan.new}
+            # Rows of the same structure as the columns are valid, because those that created the columns were.
+            if not self.columns.__dict__ or plan.fills or new & declared.names() or current_level() == "values":
+                rows = {**batch.__dict__, **{name: fields[name] for name in ("rew", "terminated", "truncated")}}
+                if not self.save_obs_next:
+                    rows.setdefault("obs_next", rows["obs"])
+                declared.validate_added(rows, not lead)
         if plan.new:
             self.require_whole(f"adding field {plan.new[0].name!r}")
             self.transaction(self.make_rollback(structure=True), self._add_columns, plan)
@@ -226,10 +237,9 @@ class State:
         """Update everything that refers to the columns and positions after these objects were replaced."""
         self.guard.durable = self.durable = self.owner().storage.durable
         self.simple = simple_columns(self.columns.__dict__)
-        self.repeated = None
         for ring, part in enumerate(self.parts):
             start, stop = self.rings.edges[ring : ring + 2].tolist()
-            part.columns = slice_of(self.columns, start, stop)
+            part.columns = map_leaves(self.columns, itemgetter(slice(start, stop)))
             part.rings = self.rings.part(ring)
             part.parent = (self, start)
             part.guard, part.rng = self.guard, self.rng
@@ -282,6 +292,17 @@ class State:
         except KeyError:
             raise MissingFieldError(self.name, name, self.columns.__dict__) from None
 
+    def field(self, name: str, index: Any, default: Any, stack_num: int | None) -> Any:
+        """Return a field of some rows; see :meth:`ReplayBuffer.get`."""
+        columns = self.columns.__dict__
+        if name not in columns:
+            if default is None:
+                raise MissingFieldError(self.name, name, columns)
+            return default
+        count = self.stack_num if stack_num is None else frame_count(stack_num, self.rings.size)
+        slots = as_slots(self.rings, index)
+        return self.read(name, columns[name], self.frames(slots, count), slots)
+
     def shown(self, name: str) -> Any:
         """Return the value of ``buffer.name``: the column, unless rows are read with values that are not stored."""
         return self.column(name)
@@ -313,105 +334,37 @@ class State:
         """Draw ``count`` slots that hold a row, with replacement."""
         return self.rings.draw(self.rng, count)
 
-    # ---- adding ---------------------------------------------------------------------------------------------------
-
-    def add_one(self, plan: Plan, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
-        """Add a row to a buffer of one ring."""
-        guard, rollback = self.guard, self.make_rollback(_ONLY)
-        try:  # hot path: what ``transaction`` does, inlined
-            guard.unfinished.append(rollback)
-            if self.durable:
-                self.begin_overwrite(_ONLY)
-            plan.write(self.rings.insertion.item(0))
-            added = self.rings.advance_one(rew, done.item())
-            self.on_rows_written(added.slots)
-            guard.unfinished.pop()
-        except BaseException:
-            guard.abandoned = True
-            guard.rollback_unfinished()
-            raise
-        return added
-
-    def add_rows(self, batch: Any, ids: Any, rows: int) -> Added:
-        """Check rows, at least one, and add them.
-
-        Args:
-            batch: Rows.
-            ids: Number of the ring of each row, or ``slice(None)`` for one row in each ring.
-            rows: Number of rows.
+    def draw_with_frames(self, count: int | None) -> Slots:
+        """Draw slots as :meth:`ReplayBuffer.sample_indices` does, of rows that have all their frames.
 
         Raises:
-            MissingFieldError: A required field is missing.
-            RowAssignmentError: A value does not fit its column. All errors of :meth:`plan` are raised too.
+            EmptyBufferError: ``count`` is above 0, and there is no such row.
         """
-        fields, done, rew = incoming.normalize_rows(self, batch, (rows,))
-        plan = self.plan(batch, fields, (rows,))
-        if len(self.rings.capacity) == 1 and 1 < rows <= self.rings.size:
-            return self.add_run(plan, rew, done).added(rew)
-        if isinstance(ids, ndarray) and (rows > len(self.rings.capacity) or len(set(ids.tolist())) < rows):
-            return self.add_block(plan, ids, rew, done)
-        return self.add_many(plan, ids, rew, done)
+        slots = np.zeros(0, np.intp)
+        if len(self.rings):
+            slots = self.rings.chronological()
+            frames = self.rings.frames(slots, self.stack_num, self.done)
+            slots = slots[frames[:, 0] != frames[:, 1]]
+        if count == 0:
+            return slots
+        if count and not len(slots):
+            raise EmptyBufferError(
+                f"with sample_avail only rows of {self.stack_num} frames are sampled, and none is stored; add() more"
+            )
+        return slots[self.rng.integers(0, max(len(slots), 1), len(slots) if count is None else count)]
 
-    def add_run(self, plan: Plan, rew: NDArray[Any], done: NDArray[np.bool_]) -> Run:
-        """Add rows to a buffer of one ring, at most as many as it has slots."""
-        return self.transaction(self.make_rollback(_ONLY, len(rew)), self._write_run, plan, rew, done)
-
-    def add_many(self, plan: Plan, ids: Any, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
-        """Add one row to each of the rings ``ids``, which must be different."""
-        return self.transaction(self.make_rollback(ids), self._write_many, plan, ids, rew, done)
-
-    def _write_many(self, plan: Plan, ids: Any, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
-        self.begin_overwrite(ids)
-        target = self.rings.target(ids)
-        plan.write(target)
-        added = self.rings.advance(ids, target, rew, done)
-        self.on_rows_written(added.slots)
-        return added
-
-    def add_block(self, plan: Plan, ids: Slots, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
-        """Add any number of rows to each ring, with one write for each column.
-
-        Of more rows than the capacity of a ring, the last ones are stored.
-
-        Args:
-            plan: Pending writes of the rows.
-            ids: Number of the ring of each row.
-            rew: Rewards of the rows.
-            done: Flags of the rows that end their episode.
-        """
-        counts = np.bincount(ids, minlength=len(self.rings.capacity))
-        stored = np.minimum(counts, self.rings.capacity)
-        return self.transaction(
-            self.make_rollback(slice(None), stored), self._write_block, plan, ids, counts, stored, rew, done
-        )
-
-    def _write_run(self, plan: Plan, rew: NDArray[Any], done: NDArray[np.bool_]) -> Run:
-        self.begin_overwrite(_ONLY, len(rew))
-        first = self.rings.insertion.item()
-        run = self.rings.advance_run(rew, done)
-        stop = first + len(rew)
-        plan.write(slice(first, stop) if stop <= self.rings.size else run.slots)
-        self.on_rows_written(run.slots)
-        return run
-
-    def _write_block(
-        self, plan: Plan, ids: Slots, counts: Slots, stored: Slots, rew: NDArray[Any], done: NDArray[np.bool_]
-    ) -> Added:
-        self.begin_overwrite(slice(None), stored)
-        order = ids.argsort(kind="stable")
-        ids = ids[order]
-        added = self.rings.advance_block(ids, rew[order], done[order])
-        last = np.flatnonzero(np.arange(len(ids)) >= (np.cumsum(counts) - stored)[ids])  # rows within the capacity
-        slots = added.slots[last]
-        plan.part(order[last]).write(slots)
-        self.on_rows_written(slots)
-        back = order.argsort()
-        return Added(*(column[back] for column in added))
+    # ---- episodes -------------------------------------------------------------------------------------------------
 
     @property
     def inputs(self) -> int:
         """Number of rings that rows are added to."""
         return len(self.rings.capacity)
+
+    def unfinished(self, ids: Slots) -> Slots:
+        """Return the slot of the last row of each unfinished episode in some rings."""
+        last = self.rings.last[ids[self.rings.length[ids] > 0]]
+        slots: Slots = last[~self.done[last]] if len(last) else last
+        return slots
 
     def cut_episodes(self, ids: Slots | None = None) -> None:
         """Mark the current episodes of rings, by default all, as truncated at their last rows, as others will follow.
@@ -419,8 +372,7 @@ class State:
         If this is interrupted, the rollback finishes it. If the process is killed, the next call finishes it.
         """
         ids = np.arange(len(self.rings.capacity)) if ids is None else ids
-        last = self.rings.last[ids[self.rings.length[ids] > 0]]
-        last = last[~self.done[last]] if len(last) else last
+        last = self.unfinished(ids)
         if len(last) or self.rings.ep_len[ids].any():  # reset() may keep the statistics of an episode without rows
             if len(last) and not self.save_obs_next:
                 incoming.warn_if_truncated(np.False_, np.True_)
@@ -436,8 +388,13 @@ class State:
         columns["truncated"][last] = True
         columns["done"][last] = True
 
-    def forget(self, keep_statistics: bool = False) -> None:
-        """Remove all rows."""
+    def reset(self, keep_statistics: bool) -> None:
+        """Remove all rows; see :meth:`ReplayBuffer.reset`. The rollback finishes this, as rows cannot be restored."""
+        forget = partial(self.forget, keep_statistics)
+        self.transaction(forget, forget)
+
+    def forget(self, keep_statistics: bool) -> None:
+        """Remove all rows, without a rollback."""
         self.rings.reset(keep_statistics=keep_statistics)
         self.announce_overwriting(self.rings.size)
         self.on_rows_written(np.zeros(0, np.intp))
@@ -487,32 +444,22 @@ class State:
             owner.cut_episodes()
         if self.durable:
             return owner.read_again
-        rings = owner.rings
-        returns = rings.ep_return
+        rings, returns = self.rings, owner.rings.ep_return
         columns = same_structure(owner.columns) if structure else None
-        positions = rings.counts.tobytes(), returns, returns.tobytes()
-        return partial(owner.restore_positions, positions, columns, self.rings, ids, count)
+        counts, values = owner.rings.counts.tobytes(), returns.tobytes()
 
-    def restore_positions(self, positions: Any, columns: Tree | None, rings: Rings, ids: Any, count: Any) -> None:
-        """Restore positions and columns in memory, as the rollback of :meth:`make_rollback`.
+        def restore_positions() -> None:
+            owner.rings.counts.ravel()[:] = np.frombuffer(counts, np.int64)
+            returns.ravel()[:] = np.frombuffer(values)
+            owner.rings.ep_return = returns
+            if ids is not None:
+                rings.drop_oldest(ids, count)
+            if columns is not None:
+                owner.columns = same_structure(columns)
+            owner.share_columns()
+            owner.on_rows_dropped()
 
-        Args:
-            positions: Bytes of the counts, the array of returns, and its bytes.
-            columns: Columns to restore, or None if they have not changed.
-            rings: Rings, of this buffer or of a part, that ``ids`` are numbers of.
-            ids: Rings whose rows may have been overwritten, or None.
-            count: Number of rows of each that may have been overwritten.
-        """
-        counts, returns, values = positions
-        self.rings.counts.ravel()[:] = np.frombuffer(counts, np.int64)
-        returns.ravel()[:] = np.frombuffer(values)
-        self.rings.ep_return = returns
-        if ids is not None:
-            rings.drop_oldest(ids, count)
-        if columns is not None:
-            self.columns = same_structure(columns)
-        self.share_columns()
-        self.on_rows_dropped()
+        return restore_positions
 
     def begin_overwrite(self, ids: Any, count: Any = 1) -> None:
         """Drop the rows that are about to be overwritten, and commit that; called before rows are written on disk."""
@@ -587,8 +534,17 @@ class State:
         self.on_rows_dropped()
         self.on_reopened()
 
+    def close(self) -> None:
+        """Release the folder; see :meth:`ReplayBuffer.close`."""
+        with self.guard.lock:
+            if self.storage.durable:
+                with suppress(OSError, StorageError):  # the folder may be gone
+                    self.storage.store_random(self.rng.bit_generator.state)
+                self.guard.refuse("this buffer was closed; open() its folder to use it again")
+                self.storage.close()
+
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name not in ("parts", "guard", "repeated")}
+        return {name: value for name, value in self.__dict__.items() if name not in ("parts", "guard")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

@@ -17,24 +17,14 @@ from typedbatch._ops.copying import deep_leaf
 from typedbatch._ops.indexing import plain_index
 from typedbatch._ops.nulls import complete_rows
 from typedbatch._ops.nulls import drop_null as without_null
-from typedbatch._tree.kinds import (
-    KINDS,
-    OBJECT,
-    TENSOR,
-    Tree,
-    describe,
-    kind_of,
-    leading_shape,
-    new_tree,
-)
+from typedbatch._tree.kinds import KINDS, OBJECT, TENSOR, Tree, describe, kind_of, leading_shape, new_tree
 from typedbatch._tree.lengths import leaves
 from typedbatch.batch import Batch
+from typedbatch.buffers.arguments import FLAGS, require_same_rows
 from typedbatch.buffers.columns import Plan, new_column, take_slots
-from typedbatch.buffers.guard import require_writer
+from typedbatch.buffers.guard import prepare_change
 from typedbatch.buffers.incoming import flags, normalize_rows, warn_if_truncated
-from typedbatch.buffers.occupancy import Slots
-from typedbatch.buffers.options import FLAGS
-from typedbatch.buffers.selection import require_same_rows
+from typedbatch.buffers.rings import Slots
 from typedbatch.buffers.state import State, state_of
 from typedbatch.errors import FieldNameError, LeafError, RowAssignmentError, SizeError, StructureError, under
 
@@ -51,18 +41,23 @@ def stored_rows(state: State, slots: Slots | None = None) -> Batch:
         state: State of the buffer.
         slots: Slots of the rows; by default all that hold a row, ring by ring, oldest first.
     """
-    slots = state.rings.chronological() if slots is None else slots
-    rows: Batch = new_tree(Batch, {name: take_slots(column, slots) for name, column in state.columns.__dict__.items()})
+    rows: Batch = take_slots(state.columns, state.rings.chronological() if slots is None else slots)
     return rows
 
 
-def update(state: State, other: State) -> Slots:
-    """Add the rows of another buffer; see :meth:`ReplayBuffer.update`."""
+def update(state: State, other: State, ring: int | None = None) -> Slots:
+    """Add the rows of another buffer; see :meth:`ReplayBuffer.update`.
+
+    Args:
+        state: State of the buffer that gets the rows.
+        other: State of the other buffer.
+        ring: Number of the ring that gets all rows; None for the ring of the same number as in the other buffer.
+    """
     rings = len(state.rings.capacity)
-    if rings == 1:
-        return update_ring(state, 0, other)
     with _both_locked(state, other):
         slots, other_rings = other.rings.chronological(), len(other.rings.capacity)
+        if rings == 1 or ring is not None:
+            return move(state, ring or 0, other, slots)
         if rings != other_rings:
             raise StructureError(
                 f"this buffer has {rings} rings and takes the rows of one with as many, got one with {other_rings}; "
@@ -72,13 +67,7 @@ def update(state: State, other: State) -> Slots:
             return slots
         _plan_rows(state, other, slots)  # raises before the first ring is changed
         ring_ids = other.rings.ring_of(slots)
-        return np.concatenate([move(state, ring, other, slots[ring_ids == ring]) for ring in range(rings)])
-
-
-def update_ring(state: State, ring: int, other: State) -> Slots:
-    """Add the rows of another buffer to one ring, and return their new slots."""
-    with _both_locked(state, other):
-        return move(state, ring, other, other.rings.chronological())
+        return np.concatenate([move(state, number, other, slots[ring_ids == number]) for number in range(rings)])
 
 
 @contextmanager
@@ -95,7 +84,7 @@ def _both_locked(state: State, other: State) -> Generator[None]:
         for guard in (first, second):
             if guard.unfinished:
                 guard.rollback_unfinished()
-        require_writer(state.guard, "update")
+        prepare_change(state.guard, "update")
         if other.guard.reader is not None:
             raise StructureError(
                 "the other buffer is open for reading, and its rows may be overwritten while they are moved; "
@@ -180,33 +169,24 @@ def set_batch(state: State, batch: Any) -> None:
                 "extend() adds any number of rows",
                 path,
             )
-    fields, _, _ = normalize_rows(state, batch, (state.rings.size,))
-    if "done" in batch.__dict__:
-        fields["done"] = leaf_to_numpy(flags(batch.__dict__["done"], "done", (state.rings.size,)))
-
-    _refill(state, batch, fields, np.arange(state.rings.size), state.rings.capacity)
+    refill(state, batch, state.rings.capacity)
 
 
-def refill(state: State, rows: Batch, lengths: Slots) -> None:
-    """Make rows the contents of an empty buffer.
+def refill(state: State, rows: Tree, lengths: Slots) -> None:
+    """Replace all rows and the statistics of episodes, or roll back.
 
     Args:
         state: State of the buffer.
         rows: Rows, ring by ring, oldest first.
         lengths: Number of rows of each ring.
     """
-    fields, _, _ = normalize_rows(state, rows, (len(rows),))
-    fields["done"] = leaf_to_numpy(flags(rows.__dict__["done"], "done", (len(rows),)))
     slots = np.concatenate([start + np.arange(count) for start, count in zip(state.rings.offset, lengths, strict=True)])
-
-    _refill(state, rows, fields, slots, lengths)
-
-
-def _refill(state: State, batch: Tree, fields: dict[str, Any], slots: Slots, lengths: Slots) -> None:
-    """Replace all rows and the statistics of episodes, or roll back."""
+    fields, _, _ = normalize_rows(state, rows, (len(slots),))
+    if "done" in rows.__dict__:
+        fields["done"] = leaf_to_numpy(flags(rows.__dict__["done"], "done", (len(slots),)))
 
     def replace() -> None:
-        _replace(state, batch, fields, slots, lengths)
+        _replace(state, rows, fields, slots, lengths)
         for ring, start in enumerate(state.rings.offset.tolist()):
             _continue_episode(state, ring, np.arange(start, start + int(lengths[ring])))
         state.on_rows_written(np.zeros(0, np.intp))

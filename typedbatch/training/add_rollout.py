@@ -31,6 +31,12 @@ def require_rings(into: Any, num_envs: int) -> None:
         )
 
 
+def has_plain_methods(buffer: ReplayBuffer[Any, Any]) -> bool:
+    """Return whether a buffer adds rows by methods of this package alone, which copy the rows."""
+    methods = (getattr(method, "__func__", None) for method in (buffer.add, buffer.extend))
+    return all(getattr(method, "__module__", "").startswith("typedbatch.buffers.") for method in methods)
+
+
 def add_rollout(
     into: ReplayBuffer[Any, Any],
     batch: Any,

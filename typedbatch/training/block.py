@@ -136,16 +136,6 @@ class Block:
         error.args = (error.reason, error.path)
         return error
 
-    @property
-    def fields(self) -> dict[str, Any] | None:
-        """The arrays of the rows, if the block is full and its last rows had the same arrays; otherwise None."""
-        return self._fields if self._is_complete and not self._infos.names else None
-
-    @property
-    def _is_complete(self) -> bool:
-        """True if the block has a row for each step of each environment."""
-        return self.count == self.steps and self._included is None
-
     def rows(self, *, cut: bool = False) -> Rows:
         """Return the rows gathered so far.
 
@@ -158,10 +148,11 @@ class Block:
             return Rows(None, None, self._numbers[:0])
         live = None if self._included is None else self._included[:, : self.count]
         kept = None if live is None else np.flatnonzero(live.reshape(-1))
-        fields = self._fields if self._is_complete else None
+        is_complete = self.count == self.steps and live is None
+        fields = self._fields if is_complete else None
         if fields is None:
             fields = {name: self._columns[name].flat(self.count, kept) for name in (*_STORED, *self._rollout.optional)}
-            self._fields = fields if self._is_complete else None
+            self._fields = fields if is_complete else None
         envs = self._numbers if self.count == self.steps else np.repeat(np.arange(self._envs), self.count)
         envs = envs if kept is None else envs[kept]
         if cut and len(envs):
@@ -185,7 +176,6 @@ class OneStep:
     """
 
     steps: int = 1
-    fields: None = None
 
     def __init__(self, envs: int) -> None:
         self.count: int = 0

@@ -22,12 +22,11 @@ from typedbatch._tree.lengths import MOST_ROWS, require_at_least
 from typedbatch._typing import Array
 from typedbatch.batch import Batch
 from typedbatch.buffers import ReplayBuffer
-from typedbatch.buffers.repeated import add_again, has_plain_methods
 from typedbatch.buffers.state import state_of
 from typedbatch.errors import LeafError, SettingError, SizeError, StructureError
 from typedbatch.protocols import ActBatchProtocol, ActStateBatchProtocol, BatchProtocol
 from typedbatch.records import ObsBatch, RolloutBatch
-from typedbatch.training.add_rollout import add_rollout, require_rings
+from typedbatch.training.add_rollout import add_rollout, has_plain_methods, require_rings
 from typedbatch.training.block import Block, OneStep, Rows
 from typedbatch.training.continuity import ContinuityToken
 from typedbatch.training.counts import count_of, episode_quotas, require_one_of
@@ -497,15 +496,11 @@ class Collector(Generic[R_co]):
 
     def _add(self, into: Any, block: Block | OneStep) -> int:
         state, token = state_of(into), self._continuity
-        with state.guard.lock:  # no other collector adds to the buffer between the check and the mark
-            if token.follows(state, block.position) and add_again(into, block.fields):
-                token.taken(state, block.position + block.count)
-                return block.count
         rows = block.rows()
         if not len(rows.envs):
             return 0
         batch = self._recorded(rows)
-        with state.guard.lock:
+        with state.guard.lock:  # no other collector adds to the buffer between the check and the mark
             restarted = None if token.follows(state, block.position) else np.arange(self.num_envs)
             one_each = block.count == 1 and len(rows.envs) == self.num_envs > 1
             add_rollout(into, batch, rows.envs, one_each=one_each, new_episodes=restarted)

@@ -13,8 +13,8 @@ from typedbatch._tree.kinds import TENSOR, kind_of
 from typedbatch._tree.lengths import require_at_least
 from typedbatch._validation.validate import extend
 from typedbatch.buffers import returns as returns_of
+from typedbatch.buffers.arguments import number_of
 from typedbatch.buffers.replay import ReplayBuffer
-from typedbatch.buffers.settings import number_of
 from typedbatch.protocols import RolloutBatchProtocol
 from typedbatch.records import BatchWithAdvantages, BatchWithReturns
 

@@ -10,8 +10,8 @@ from typedbatch._tree.kinds import new_tree
 from typedbatch.batch import Batch
 from typedbatch.buffers import transfer
 from typedbatch.buffers.declared import library_class
-from typedbatch.buffers.occupancy import Slots
 from typedbatch.buffers.restore import make_empty
+from typedbatch.buffers.rings import Slots
 from typedbatch.buffers.state import state_of
 from typedbatch.errors import StorageError
 from typedbatch.files._hdf5 import Group, build_value

@@ -1,21 +1,89 @@
-"""Conversion of indices of a buffer to slots."""
+"""Arguments of buffers: options, numbers, and indices of slots."""
 
 from __future__ import annotations
 
+import math
+import os
 import sys
-from typing import Any
+from typing import Any, Final, TypedDict
 
 import numpy as np
 from numpy import ndarray
+from typing_extensions import TypeVar
 
 from typedbatch._ops.indexing import plain_index
 from typedbatch._tree.kinds import describe
-from typedbatch.buffers.occupancy import Slots
-from typedbatch.buffers.rings import Rings
-from typedbatch.buffers.settings import count_of
-from typedbatch.errors import RowIndexError, StructureError
+from typedbatch._tree.lengths import require_at_least
+from typedbatch.buffers.rings import Rings, Slots
+from typedbatch.errors import RowIndexError, SettingError, SizeError, StructureError
+from typedbatch.protocols import BatchProtocol, RolloutBatchProtocol
 
+R = TypeVar("R", bound=BatchProtocol, contravariant=True, default=RolloutBatchProtocol)
+"""Type of the batches that are added."""
+S = TypeVar("S", bound=BatchProtocol, covariant=True, default=R)
+"""Type of the batches that are sampled."""
+
+FIELDS = ("obs", "act", "rew", "terminated", "truncated", "done", "obs_next", "info", "policy")
+FLAGS = ("terminated", "truncated", "done")
+"""Fields that mark where episodes end."""
+FILLED_IN = ("done", "obs_next", "info", "policy")
+"""Fields that a buffer computes, or fills with an empty batch, if the rows lack them."""
+
+MOST_SLOTS: Final = 2**48
+"""Maximum number of slots: more than any disk holds, and low enough that sizes in bytes do not overflow."""
+MOST_RINGS: Final = 2**20
+_MOST_FRAMES: Final = 1000
+"""Maximum ``stack_num`` of a buffer with fewer slots than that."""
 _INTP = np.dtype(np.intp)
+
+
+class BufferOptions(TypedDict, total=False):
+    """Keyword arguments that every buffer takes; :class:`ReplayBuffer` describes them."""
+
+    stack_num: int
+    ignore_obs_next: bool
+    save_only_last_obs: bool
+    sample_avail: bool
+    random_seed: int | None
+    path: str | os.PathLike[str] | None
+
+
+def count_of(value: Any, name: str, least: int = 0, most: int = MOST_SLOTS) -> int:
+    """Return a whole number of rows, rings or steps.
+
+    Raises:
+        SizeError: ``value`` is not a whole number, or out of bounds.
+    """
+    number = require_at_least(least, value, name)
+    if number > most:
+        raise SizeError(f"{name} is at most {most:,}, got {value!r}")
+    return number
+
+
+def frame_count(value: Any, size: int) -> int:
+    """Return a number of frames for a buffer of ``size`` slots.
+
+    Raises:
+        SizeError: ``value`` is not a whole number, is below 1, or is above both 1,000 and ``size``.
+    """
+    return count_of(value, "stack_num", 1, max(size, _MOST_FRAMES))
+
+
+def number_of(value: Any, name: str, least: float = 0, most: float = math.inf) -> float:
+    """Return a finite number.
+
+    Raises:
+        SettingError: ``value`` is not a finite number, or out of bounds.
+    """
+    try:
+        number = float(value) if hasattr(type(value), "__float__") else math.nan
+    except (TypeError, ValueError, OverflowError, RuntimeError):  # e.g. an array or a tensor of several numbers
+        number = math.nan
+    if not (math.isfinite(number) and least <= number <= most):
+        bounds = f"from {least} to {most}" if math.isfinite(most) else f"{least} or more, and finite"
+        shown = repr(value) if isinstance(value, (int, float, str, complex, type(None))) else describe(value)
+        raise SettingError(f"{name} is a number, {bounds}, got {shown}")
+    return number
 
 
 def as_slots(rings: Rings, index: Any) -> Any:
