@@ -1,4 +1,4 @@
-"""``Collector``, which steps environments with a policy and returns or stores the rows."""
+"""``Collector``, which steps environments with a policy and returns or stores the rows; and ``evaluate``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from typedbatch._level import current_level
 from typedbatch._ops.conversion import no_grad, to_numpy
 from typedbatch._space_values import copied, nested, unnested
 from typedbatch._tree.kinds import describe, new_tree
-from typedbatch._tree.lengths import MOST_ROWS, require_at_least
+from typedbatch._tree.lengths import MOST_ROWS, require_at_least, require_at_most
 from typedbatch._typing import Array
 from typedbatch.batch import Batch
 from typedbatch.buffers import ReplayBuffer
@@ -27,15 +27,12 @@ from typedbatch.buffers.state import state_of
 from typedbatch.errors import LeafError, SettingError, SizeError, StructureError
 from typedbatch.protocols import ActBatchProtocol, ActStateBatchProtocol, BatchProtocol
 from typedbatch.records import ObsBatch, RolloutBatch
-from typedbatch.training.add_rollout import add_rollout, require_rings
-from typedbatch.training.block import Block, OneStep, Rows
-from typedbatch.training.continuity import ContinuityToken
-from typedbatch.training.counts import count_of, episode_quotas, require_one_of
+from typedbatch.training.add_rollout import ContinuityToken, add_rollout, require_rings
+from typedbatch.training.block import Block, OneStep, RolloutClass, Rows, rollout_class
+from typedbatch.training.checks import in_dtypes, kind_of_actions, require_fit, require_rows
 from typedbatch.training.env_vector import AnyEnvs, Vector
 from typedbatch.training.infos import Infos
-from typedbatch.training.optional_columns import RolloutClass, rollout_class
 from typedbatch.training.policy import A, ArrayPolicy, Obs, ObsStateBatch, Policy, RecurrentPolicy, random_policy
-from typedbatch.training.space_checks import in_dtypes, kind_of_actions, require_fit, require_rows
 from typedbatch.training.stats import CollectStats, Episodes
 
 AS = TypeVar("AS", bound=ActStateBatchProtocol[Any, Any])
@@ -549,3 +546,50 @@ def _next_state(out: Any, first: Any, begins: Any) -> Any:
     rows = deepcopy(Batch(state=state))
     rows[begins] = Batch(state=first)[begins]
     return rows["state"]
+
+
+def evaluate(
+    envs: AnyEnvs | Callable[[], AnyEnvs],
+    policy: Policy[ActBatchProtocol[Any, Any]],
+    n_episode: int,
+    *,
+    seed: int | None = None,
+    infos: Sequence[str] = (),
+) -> CollectStats:
+    """Reset environments, run ``n_episode`` whole episodes and return their returns and lengths.
+
+    Each environment contributes an equal share, so short episodes are not overrepresented. A Collector of the same
+    environments begins new episodes at its next call.
+
+    Args:
+        envs: Vector of environments, a single one, or a function that creates either.
+        policy: Policy that chooses the actions; it is called without gradients.
+        n_episode: Number of episodes.
+        seed: Seed of the first environment; the others get ``seed + 1`` and so on.
+        infos: Names in the info of the environments that the policy gets in ``batch.info``.
+
+    Raises:
+        SizeError: ``n_episode`` is below 1.
+        EnvironmentFailedError: an environment has raised an error.
+    """
+    return Collector(envs, policy, infos=infos).evaluate(n_episode, seed)
+
+
+def count_of(value: object, name: str) -> int:
+    """Return the number of steps or episodes to collect, after checking it.
+
+    Raises:
+        SizeError: ``value`` is not a whole number, or is below 1 or above the number of rows that an array can hold.
+    """
+    return require_at_most(MOST_ROWS, require_at_least(1, value, name), name)
+
+
+def require_one_of(n_step: int | None, n_episode: int | None) -> None:
+    """Raise an error unless exactly one of ``n_step`` and ``n_episode`` is given."""
+    if (n_step is None) == (n_episode is None):
+        raise SettingError("pass either n_step or n_episode: the number of steps or of episodes to collect")
+
+
+def episode_quotas(count: int, envs: int) -> NDArray[np.intp]:
+    """Return the number of episodes for each environment, distributed as evenly as possible."""
+    return (count + np.arange(envs)[::-1]) // envs

@@ -13,8 +13,7 @@ from typedbatch._ops.construct import to_leaf
 from typedbatch._space_values import copied, named
 from typedbatch._tree.kinds import ARRAY, KINDS, MAPPING, TENSOR, describe
 from typedbatch.errors import SettingError, StructureError, under
-from typedbatch.training.step_columns import zeros_of
-from typedbatch.training.widening import common_dtype
+from typedbatch.training.step_columns import common_dtype, zeros_of
 
 _OF_EPISODES = ("final_info", "final_obs")
 """The names that gymnasium adds for episodes that have ended."""
