@@ -230,12 +230,12 @@ class OneStep:
         self._numbers: NDArray[np.intp] = np.arange(envs)
         self._obs: Any = None
         self._act: Any = None
-        self._step: Step | None = None
+        self._step: Any = None
         self._left_out: Mask | None = None
 
     def begin(self, before: int = 0) -> None:
         """Discard the step."""
-        self.count, self._step = 0, None
+        self.count = 0
 
     def choose(self, obs: Any, act: Any, out: Any) -> None:
         """Store the observation and action of the step, like :meth:`Block.choose`."""
@@ -249,21 +249,11 @@ class OneStep:
 
     def rows(self) -> Rows:
         """Return the rows of the step, like :meth:`Block.rows`."""
-        if self._step is None or not self.count:
+        if not self.count:
             return Rows(None, None, self._numbers[:0])
-        obs_next, rew, terminated, truncated = self._step[:4]
-        obs, act, obs_next = (
-            value if type(value) is ndarray else nested(value) for value in (self._obs, self._act, obs_next)
-        )
-        fields = {
-            "obs": obs,
-            "info": new_tree(Batch, {}),
-            "obs_next": obs_next,
-            "act": act,
-            "rew": rew,
-            "terminated": terminated,
-            "truncated": truncated,
-        }
+        fields = {"info": new_tree(Batch, {})}
+        for name, value in zip(_STORED, (self._obs, self._act, *self._step), strict=False):
+            fields[name] = value if type(value) is ndarray else nested(value)
         rollout: RolloutBatch = new_tree(RolloutBatch, fields)  # the values need no conversion by the constructor
         if self._left_out is None:
             return Rows(rollout, None, self._numbers)

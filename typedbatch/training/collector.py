@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
-from dataclasses import replace
 from typing import Any, Generic, overload
 
 import numpy as np
@@ -191,6 +190,7 @@ class Collector(Generic[R_co]):
         self._rollout: RolloutClass = rollout_class(rollout, recurrent=state is not None)
         self._infos = Infos(infos)
         self._info: Any = None
+        """The infos that come with the next observation, for the policy."""
         self._initial_state: Any = None
         if state is not None:
             self._initial_state = Batch.stack([Batch(state=state)] * self.num_envs)["state"]
@@ -244,7 +244,8 @@ class Collector(Generic[R_co]):
             self._random = random_policy(self.envs, seed)
             self.seed = seed
         obs, info = self._vector.reset(seed)
-        self._set_info(info)
+        if self._infos.names:
+            self._info = Batch(self._infos.of(info))
         self._infos.begin(info, np.ones(self.num_envs, bool))
         self._episodes.forget()
         self._state = deepcopy(self._initial_state)  # the policy may write into its state
@@ -369,8 +370,8 @@ class Collector(Generic[R_co]):
         begun = time.perf_counter()
         self.reset(seed)
         self._gather(None, MOST_ROWS, self._policy, quota)
-        stats = CollectStats(0, *self._episodes.taken(), time.perf_counter() - begun)
-        self.last_stats = replace(stats, steps=int(stats.lengths.sum()))
+        returns, lengths = self._episodes.taken()
+        self.last_stats = CollectStats(int(lengths.sum()), returns, lengths, time.perf_counter() - begun)
         return self.last_stats
 
     # ---- stepping -------------------------------------------------------------------------------------------------
@@ -446,7 +447,7 @@ class Collector(Generic[R_co]):
                 if block is not None:
                     block.add(step, left_out)
                 if has_infos:
-                    self._set_info(step.info, step.first_info, step.ended)
+                    self._info = Batch(self._infos.of(step.info, step.first_info, step.ended))
                     self._infos.begin(step.info if step.first_info is None else step.first_info, step.begins)
                 episodes.add(step.rew, left_out, step.ended)
                 if self._initial_state is not None:
@@ -458,11 +459,6 @@ class Collector(Generic[R_co]):
                 # Set last. If anything interrupts the step before this line, the environments have advanced but nothing
                 # was recorded, so the next call must reset them.
                 vector.obs = step.obs
-
-    def _set_info(self, info: Any, first: Any = None, begins: Any = None) -> None:
-        """Store the infos that come with the next observation, for the policy."""
-        if self._infos.names:
-            self._info = Batch(self._infos.of(info, first, begins))
 
     def _policy_input(self, obs: Any) -> ObsBatch[Any, Any]:
         """Return the batch for the policy. It is a copy, since the policy may write into it."""
@@ -518,36 +514,6 @@ class Collector(Generic[R_co]):
         self.last_stats = CollectStats(steps, *self._episodes.taken(), time.perf_counter() - begun)
 
 
-def require_seed(seed: Any) -> int:
-    """Return the seed, after checking that gymnasium's environments accept it.
-
-    Raises:
-        SettingError: ``seed`` is not a whole number >= 0.
-    """
-    try:
-        return require_at_least(0, seed, "seed")
-    except SizeError:
-        raise SettingError(f"seed= must be a whole number >= 0 or None, got {seed!r}") from None
-
-
-def _require_numbers(rew: NDArray[Any], episodes: Episodes) -> None:
-    wrong = np.flatnonzero(~np.isfinite(rew))
-    if len(wrong):
-        env = int(wrong[0])
-        raise StructureError(
-            f"environment {env} gave {rew[env]} for step {episodes.length(env) + 1} of its episode", "rew"
-        )
-
-
-def _next_state(out: Any, first: Any, begins: Any) -> Any:
-    state = out.state
-    if begins is None:
-        return state
-    rows = deepcopy(Batch(state=state))
-    rows[begins] = Batch(state=first)[begins]
-    return rows["state"]
-
-
 def evaluate(
     envs: AnyEnvs | Callable[[], AnyEnvs],
     policy: Policy[ActBatchProtocol[Any, Any]],
@@ -573,6 +539,36 @@ def evaluate(
         EnvironmentFailedError: an environment has raised an error.
     """
     return Collector(envs, policy, infos=infos).evaluate(n_episode, seed)
+
+
+def require_seed(seed: Any) -> int:
+    """Return the seed, after checking that gymnasium's environments accept it.
+
+    Raises:
+        SettingError: ``seed`` is not a whole number >= 0.
+    """
+    try:
+        return require_at_least(0, seed, "seed")
+    except SizeError:
+        raise SettingError(f"seed= must be a whole number >= 0 or None, got {seed!r}") from None
+
+
+def _require_numbers(rew: NDArray[Any], episodes: Episodes) -> None:
+    wrong = np.flatnonzero(~np.isfinite(rew))
+    if len(wrong):
+        env = int(wrong[0])
+        raise StructureError(
+            f"environment {env} gave {rew[env]} for step {episodes.lengths()[env] + 1} of its episode", "rew"
+        )
+
+
+def _next_state(out: Any, first: Any, begins: Any) -> Any:
+    state = out.state
+    if begins is None:
+        return state
+    rows = deepcopy(Batch(state=state))
+    rows[begins] = Batch(state=first)[begins]
+    return rows["state"]
 
 
 def count_of(value: object, name: str) -> int:

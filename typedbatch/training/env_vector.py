@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from multiprocessing import TimeoutError as PoolTimeoutError
 from typing import Any, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -119,7 +120,7 @@ class Vector:
         self._to_reset: Mask | None = None
         self._of_resets: set[str] = set()
         """Names in the infos of resets."""
-        self._has_processes = processes.has_processes(envs)
+        self._has_processes = hasattr(envs.unwrapped, "parent_pipes") and hasattr(envs.unwrapped, "processes")
         self._broken: bool = False
         self._answering: AbstractContextManager[None] = (
             processes.TimeLimit(envs, self._timeout) if self._has_processes else nullcontext()
@@ -142,16 +143,12 @@ class Vector:
         self.obs = None
         self.position += 1
         if self._broken:
-            self._recreate()
+            if self._make is None:
+                raise EnvironmentFailedError(f"environments in processes have failed before{_CANNOT_GO_ON}")
+            processes.terminate(self.envs)
+            self._use(self._make())
         self._last_user[:] = [self._token]
-        self._broken = self._has_processes
-        try:
-            with self._answering:
-                obs, info = self.envs.reset(seed=seed)
-        except Exception as error:
-            raise self._failure(error) from error
-        self._broken = False
-        require_rows_of_obs(obs, self.num_envs, self._space)
+        obs, info = self._reset(seed=seed)
         self._to_reset = None
         self._of_resets |= info.keys()
         if seed is not None:
@@ -172,8 +169,13 @@ class Vector:
         self.position += 1
         act = act if type(act) is ndarray else unnested(act)
         try:
-            outcome = self._step_processes(act) if self._has_processes else self.envs.step(act)
-            obs, rew, terminated, truncated, info = outcome
+            if self._has_processes:
+                self._broken = True
+                with self._answering:
+                    obs, rew, terminated, truncated, info = self.envs.step(act)
+                self._broken = False
+            else:
+                obs, rew, terminated, truncated, info = self.envs.step(act)
         except Exception as error:
             raise self._failure(error) from error
         if type(obs) is not ndarray or obs.shape[:1] != self._one_each:
@@ -188,7 +190,7 @@ class Vector:
             # The environments may write into what they have returned when they are reset.
             obs_next, rew, terminated, truncated, info = map(copied, (obs, rew, terminated, truncated, info))
             begins = done
-            obs, first = self._reset_some(done)
+            obs, first = self._reset(options={"reset_mask": done.copy()})
         elif done is not None:
             obs_next, begins, last = _with_final(obs, info, done), done, info.get("final_info")
             if last is not None and self.envs.unwrapped is not self.envs:
@@ -199,38 +201,25 @@ class Vector:
             obs_next = obs
         return Step(obs_next, rew, terminated, truncated, obs, info, skipped, done, begins, last, first)
 
-    def _step_processes(self, act: Any) -> tuple[Any, Any, Any, Any, Any]:
-        self._broken = True
-        with self._answering:
-            obs, rew, terminated, truncated, info = self.envs.step(act)
-        self._broken = False
-        return obs, rew, terminated, truncated, info
-
-    def _reset_some(self, done: Mask) -> tuple[Any, Mapping[str, Any]]:
+    def _reset(self, **kwargs: Any) -> tuple[Any, Mapping[str, Any]]:
+        """Call ``reset`` of the vector, and check the observations."""
         self._broken = self._has_processes
         try:
             with self._answering:
-                obs, info = self.envs.reset(options={"reset_mask": done.copy()})
+                obs, info = self.envs.reset(**kwargs)
         except Exception as error:
             raise self._failure(error) from error
         self._broken = False
         require_rows_of_obs(obs, self.num_envs, self._space)
         return obs, info
 
-    def _recreate(self) -> None:
-        if self._make is None:
-            raise EnvironmentFailedError(f"environments in processes have failed before{_CANNOT_GO_ON}")
-        processes.terminate(self.envs)
-        self._use(self._make())
-
     def _failure(self, error: Exception) -> Exception:
         """Return the error to raise for an error of an environment, and note whether the processes are broken."""
-        late = self._has_processes and processes.is_timeout(error)
-        if self._has_processes:
-            self._broken = late or processes.is_waiting(self.envs) or bool(processes.failed_envs(self.envs))
         # The process of the environment that failed has ended or is late, or its code is in the traceback.
-        number = None
+        number, late = None, False
         if self._has_processes:
+            late = isinstance(error, PoolTimeoutError)
+            self._broken = late or processes.is_waiting(self.envs) or bool(processes.failed_envs(self.envs))
             number = next(iter(processes.failed_envs(self.envs, late=late)), None)
         else:
             inner = getattr(self.envs.unwrapped, "envs", ())
