@@ -56,7 +56,7 @@ class Guard:
         self.durable: bool = False
         """Whether the rows of the buffer are on disk."""
         self.mark: object = None
-        """Mark of the collector that has added the last rows; see ``typedbatch.training.continuity``."""
+        """Mark of the collector that has added the last rows; see ``typedbatch.training.add_rollout``."""
         _guards.add(self)
 
     def rollback_unfinished(self) -> None:

@@ -1,9 +1,8 @@
 """Training without base classes: collectors, evaluation and epochs, typed by protocols."""
 
 from typedbatch.training.by_env import ByEnv, by_env
-from typedbatch.training.collector import Collector
+from typedbatch.training.collector import Collector, evaluate
 from typedbatch.training.epochs import BufferSource, Epoch, Losses, Source, Training, Writer, off_policy, on_policy
-from typedbatch.training.evaluation import evaluate
 from typedbatch.training.parallel import ParallelCollector, ParallelEnv
 from typedbatch.training.policy import ObsStateBatch, Policy, RecurrentPolicy, compute_action, random_policy
 from typedbatch.training.stats import CollectStats

@@ -3,25 +3,62 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple, get_origin
 
 import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
 from typedbatch._space_values import copied, nested
-from typedbatch._tree.kinds import new_tree
+from typedbatch._tree.kinds import describe, new_tree
 from typedbatch.batch import Batch
-from typedbatch.errors import TypedBatchError
+from typedbatch.errors import SettingError, TypedBatchError, did_you_mean
 from typedbatch.records import RolloutBatch
 from typedbatch.training.env_vector import Mask, Step
 from typedbatch.training.infos import Infos
-from typedbatch.training.optional_columns import RolloutClass
 from typedbatch.training.step_columns import StepColumns
 
 _STORED = ("obs", "act", "obs_next", "rew", "terminated", "truncated")
 _OUT = ""
 """Name of the column of the policy output, which is not a field of the rollout."""
+
+OPTIONAL: Final = ("env_id", "t", "state_in")
+"""Names of the columns that a subclass of ``RolloutBatch`` may declare."""
+
+
+class RolloutClass(NamedTuple):
+    """The class of a collector's rollouts, with the optional columns that it declares."""
+
+    cls: type[RolloutBatch[Any, Any, Any]]
+    optional: tuple[str, ...]
+
+
+def rollout_class(rollout: Any, *, recurrent: bool) -> RolloutClass:
+    """Return a class of rollouts with its optional columns, after checking it.
+
+    Args:
+        rollout: ``RolloutBatch`` or a subclass, with or without type arguments.
+        recurrent: Whether the policy has a state.
+
+    Raises:
+        SettingError: it is not such a class, or declares a column that a collector does not have.
+    """
+    cls = get_origin(rollout) or rollout
+    if not (isinstance(cls, type) and issubclass(cls, RolloutBatch)):
+        got = cls.__name__ if isinstance(cls, type) else describe(cls)
+        raise SettingError(f"rollout= must be a subclass of RolloutBatch, got {got}")
+    declared = [name for name in cls.__record_fields__ if name not in RolloutBatch.__record_fields__]
+    for name in declared:
+        if name not in OPTIONAL:
+            raise SettingError(
+                f"rollout= declares {cls.__name__}.{name}, but a collector adds only {', '.join(OPTIONAL)}"
+                f"{did_you_mean(name, OPTIONAL)}; let record= add other fields"
+            )
+    if "state_in" in declared and not recurrent:
+        raise SettingError(
+            f"rollout= declares {cls.__name__}.state_in, but the policy has no state; pass its initial state as state="
+        )
+    return RolloutClass(cls, tuple(declared))
 
 
 class Rows(NamedTuple):
@@ -183,12 +220,12 @@ class OneStep:
         self._numbers: NDArray[np.intp] = np.arange(envs)
         self._obs: Any = None
         self._act: Any = None
-        self._step: Step | None = None
+        self._step: Any = None
         self._left_out: Mask | None = None
 
     def begin(self, before: int = 0) -> None:
         """Discard the step."""
-        self.count, self._step = 0, None
+        self.count = 0
 
     def choose(self, obs: Any, act: Any, out: Any) -> None:
         """Store the observation and action of the step, like :meth:`Block.choose`."""
@@ -202,21 +239,11 @@ class OneStep:
 
     def rows(self) -> Rows:
         """Return the rows of the step, like :meth:`Block.rows`."""
-        if self._step is None or not self.count:
+        if not self.count:
             return Rows(None, None, self._numbers[:0])
-        obs_next, rew, terminated, truncated = self._step[:4]
-        obs, act, obs_next = (
-            value if type(value) is ndarray else nested(value) for value in (self._obs, self._act, obs_next)
-        )
-        fields = {
-            "obs": obs,
-            "info": new_tree(Batch, {}),
-            "obs_next": obs_next,
-            "act": act,
-            "rew": rew,
-            "terminated": terminated,
-            "truncated": truncated,
-        }
+        fields = {"info": new_tree(Batch, {})}
+        for name, value in zip(_STORED, (self._obs, self._act, *self._step), strict=False):
+            fields[name] = value if type(value) is ndarray else nested(value)
         rollout: RolloutBatch = new_tree(RolloutBatch, fields)  # the values need no conversion by the constructor
         if self._left_out is None:
             return Rows(rollout, None, self._numbers)

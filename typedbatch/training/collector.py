@@ -1,11 +1,10 @@
-"""``Collector``, which steps environments with a policy and returns or stores the rows."""
+"""``Collector``, which steps environments with a policy and returns or stores the rows; and ``evaluate``."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
-from dataclasses import replace
 from typing import Any, Generic, overload
 
 import numpy as np
@@ -18,7 +17,7 @@ from typedbatch._level import current_level
 from typedbatch._ops.conversion import no_grad, to_numpy
 from typedbatch._space_values import copied, nested, unnested
 from typedbatch._tree.kinds import describe, new_tree
-from typedbatch._tree.lengths import MOST_ROWS, require_at_least
+from typedbatch._tree.lengths import MOST_ROWS, require_at_least, require_at_most
 from typedbatch._typing import Array
 from typedbatch.batch import Batch
 from typedbatch.buffers import ReplayBuffer
@@ -26,15 +25,12 @@ from typedbatch.buffers.state import state_of
 from typedbatch.errors import LeafError, SettingError, SizeError, StructureError
 from typedbatch.protocols import ActBatchProtocol, ActStateBatchProtocol, BatchProtocol
 from typedbatch.records import ObsBatch, RolloutBatch
-from typedbatch.training.add_rollout import add_rollout, has_plain_methods, require_rings
-from typedbatch.training.block import Block, OneStep, Rows
-from typedbatch.training.continuity import ContinuityToken
-from typedbatch.training.counts import count_of, episode_quotas, require_one_of
+from typedbatch.training.add_rollout import ContinuityToken, add_rollout, has_plain_methods, require_rings
+from typedbatch.training.block import Block, OneStep, RolloutClass, Rows, rollout_class
+from typedbatch.training.checks import in_dtypes, kind_of_actions, require_fit, require_rows
 from typedbatch.training.env_vector import AnyEnvs, Vector
 from typedbatch.training.infos import Infos
-from typedbatch.training.optional_columns import RolloutClass, rollout_class
 from typedbatch.training.policy import A, ArrayPolicy, Obs, ObsStateBatch, Policy, RecurrentPolicy, random_policy
-from typedbatch.training.space_checks import in_dtypes, kind_of_actions, require_fit, require_rows
 from typedbatch.training.stats import CollectStats, Episodes
 
 AS = TypeVar("AS", bound=ActStateBatchProtocol[Any, Any])
@@ -193,6 +189,7 @@ class Collector(Generic[R_co]):
         self._rollout: RolloutClass = rollout_class(rollout, recurrent=state is not None)
         self._infos = Infos(infos)
         self._info: Any = None
+        """The infos that come with the next observation, for the policy."""
         self._initial_state: Any = None
         if state is not None:
             self._initial_state = Batch.stack([Batch(state=state)] * self.num_envs)["state"]
@@ -246,7 +243,8 @@ class Collector(Generic[R_co]):
             self._random = random_policy(self.envs, seed)
             self.seed = seed
         obs, info = self._vector.reset(seed)
-        self._set_info(info)
+        if self._infos.names:
+            self._info = Batch(self._infos.of(info))
         self._infos.begin(info, np.ones(self.num_envs, bool))
         self._episodes.forget()
         self._state = deepcopy(self._initial_state)  # the policy may write into its state
@@ -371,8 +369,8 @@ class Collector(Generic[R_co]):
         begun = time.perf_counter()
         self.reset(seed)
         self._gather(None, MOST_ROWS, self._policy, quota)
-        stats = CollectStats(0, *self._episodes.taken(), time.perf_counter() - begun)
-        self.last_stats = replace(stats, steps=int(stats.lengths.sum()))
+        returns, lengths = self._episodes.taken()
+        self.last_stats = CollectStats(int(lengths.sum()), returns, lengths, time.perf_counter() - begun)
         return self.last_stats
 
     # ---- stepping -------------------------------------------------------------------------------------------------
@@ -448,7 +446,7 @@ class Collector(Generic[R_co]):
                 if block is not None:
                     block.add(step, left_out)
                 if has_infos:
-                    self._set_info(step.info, step.first_info, step.ended)
+                    self._info = Batch(self._infos.of(step.info, step.first_info, step.ended))
                     self._infos.begin(step.info if step.first_info is None else step.first_info, step.begins)
                 episodes.add(step.rew, left_out, step.ended)
                 if self._initial_state is not None:
@@ -460,11 +458,6 @@ class Collector(Generic[R_co]):
                 # Set last. If anything interrupts the step before this line, the environments have advanced but nothing
                 # was recorded, so the next call must reset them.
                 vector.obs = step.obs
-
-    def _set_info(self, info: Any, first: Any = None, begins: Any = None) -> None:
-        """Store the infos that come with the next observation, for the policy."""
-        if self._infos.names:
-            self._info = Batch(self._infos.of(info, first, begins))
 
     def _policy_input(self, obs: Any) -> ObsBatch[Any, Any]:
         """Return the batch for the policy. It is a copy, since the policy may write into it."""
@@ -516,6 +509,33 @@ class Collector(Generic[R_co]):
         self.last_stats = CollectStats(steps, *self._episodes.taken(), time.perf_counter() - begun)
 
 
+def evaluate(
+    envs: AnyEnvs | Callable[[], AnyEnvs],
+    policy: Policy[ActBatchProtocol[Any, Any]],
+    n_episode: int,
+    *,
+    seed: int | None = None,
+    infos: Sequence[str] = (),
+) -> CollectStats:
+    """Reset environments, run ``n_episode`` whole episodes and return their returns and lengths.
+
+    Each environment contributes an equal share, so short episodes are not overrepresented. A Collector of the same
+    environments begins new episodes at its next call.
+
+    Args:
+        envs: Vector of environments, a single one, or a function that creates either.
+        policy: Policy that chooses the actions; it is called without gradients.
+        n_episode: Number of episodes.
+        seed: Seed of the first environment; the others get ``seed + 1`` and so on.
+        infos: Names in the info of the environments that the policy gets in ``batch.info``.
+
+    Raises:
+        SizeError: ``n_episode`` is below 1.
+        EnvironmentFailedError: an environment has raised an error.
+    """
+    return Collector(envs, policy, infos=infos).evaluate(n_episode, seed)
+
+
 def require_seed(seed: Any) -> int:
     """Return the seed, after checking that gymnasium's environments accept it.
 
@@ -533,7 +553,7 @@ def _require_numbers(rew: NDArray[Any], episodes: Episodes) -> None:
     if len(wrong):
         env = int(wrong[0])
         raise StructureError(
-            f"environment {env} gave {rew[env]} for step {episodes.length(env) + 1} of its episode", "rew"
+            f"environment {env} gave {rew[env]} for step {episodes.lengths()[env] + 1} of its episode", "rew"
         )
 
 
@@ -544,3 +564,23 @@ def _next_state(out: Any, first: Any, begins: Any) -> Any:
     rows = deepcopy(Batch(state=state))
     rows[begins] = Batch(state=first)[begins]
     return rows["state"]
+
+
+def count_of(value: object, name: str) -> int:
+    """Return the number of steps or episodes to collect, after checking it.
+
+    Raises:
+        SizeError: ``value`` is not a whole number, or is below 1 or above the number of rows that an array can hold.
+    """
+    return require_at_most(MOST_ROWS, require_at_least(1, value, name), name)
+
+
+def require_one_of(n_step: int | None, n_episode: int | None) -> None:
+    """Raise an error unless exactly one of ``n_step`` and ``n_episode`` is given."""
+    if (n_step is None) == (n_episode is None):
+        raise SettingError("pass either n_step or n_episode: the number of steps or of episodes to collect")
+
+
+def episode_quotas(count: int, envs: int) -> NDArray[np.intp]:
+    """Return the number of episodes for each environment, distributed as evenly as possible."""
+    return (count + np.arange(envs)[::-1]) // envs

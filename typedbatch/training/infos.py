@@ -13,11 +13,7 @@ from typedbatch._ops.construct import to_leaf
 from typedbatch._space_values import copied, named
 from typedbatch._tree.kinds import ARRAY, KINDS, MAPPING, TENSOR, describe
 from typedbatch.errors import SettingError, StructureError, under
-from typedbatch.training.step_columns import zeros_of
-from typedbatch.training.widening import common_dtype
-
-_OF_EPISODES = ("final_info", "final_obs")
-"""The names that gymnasium adds for episodes that have ended."""
+from typedbatch.training.step_columns import common_dtype, zeros_of
 
 
 class Infos:
@@ -94,7 +90,8 @@ class Infos:
             if name in info and (name not in self._zeros or type(info[name]) is not ndarray):
                 self._zeros[name] = _zeros(named(info[name]), self._zeros.get(name))
         if len(self._zeros) < len(self.names):
-            names = [name for name in info if name not in self.names and name not in _OF_EPISODES]
+            # gymnasium adds the two for episodes that have ended
+            names = [name for name in info if name not in (*self.names, "final_info", "final_obs")]
             self._other_names |= dict.fromkeys(name for name in names if name[:1] != "_")
 
     def require(self) -> None:

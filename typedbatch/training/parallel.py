@@ -16,9 +16,8 @@ from typedbatch.buffers.state import state_of
 from typedbatch.errors import EnvironmentFailedError, SettingError, StructureError
 from typedbatch.protocols import ActBatchProtocol
 from typedbatch.records import RolloutBatch
-from typedbatch.training.add_rollout import add_rollout, require_rings
-from typedbatch.training.continuity import ContinuityToken
-from typedbatch.training.counts import count_of
+from typedbatch.training.add_rollout import ContinuityToken, add_rollout, require_rings
+from typedbatch.training.collector import count_of
 from typedbatch.training.policy import Policy, compute_action
 from typedbatch.training.stats import CollectStats, Episodes
 

@@ -4,22 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from multiprocessing import TimeoutError as PoolTimeoutError
 from queue import Empty
 from typing import Any
 
 _FOR_ERRORS = 3.0
 """Seconds to wait for an error that a process has announced. An error that cannot be pickled never arrives."""
-
-
-def has_processes(envs: Any) -> bool:
-    """Return whether environments run in processes of gymnasium."""
-    return hasattr(envs.unwrapped, "parent_pipes") and hasattr(envs.unwrapped, "processes")
-
-
-def is_timeout(error: BaseException) -> bool:
-    """Return whether an error means that a process has taken too long."""
-    return isinstance(error, PoolTimeoutError)
 
 
 class TimeLimit:

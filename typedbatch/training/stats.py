@@ -66,10 +66,6 @@ class Episodes:
         self._returns: list[float] = []
         self._lengths: list[int] = []
 
-    def length(self, env: int) -> int:
-        """Return the number of steps so far in the current episode of an environment."""
-        return self._steps - self._began[env]
-
     def lengths(self) -> NDArray[np.int64]:
         """Return the number of steps so far in the current episode of each environment."""
         return self._steps - np.array(self._began, np.int64)

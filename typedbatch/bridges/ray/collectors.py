@@ -23,10 +23,8 @@ from typedbatch.buffers.state import state_of
 from typedbatch.errors import EnvironmentFailedError, SettingError
 from typedbatch.protocols import ActBatchProtocol, BatchProtocol
 from typedbatch.records import RolloutBatch
-from typedbatch.training.add_rollout import add_rollout, require_rings
-from typedbatch.training.collector import Collector, require_seed
-from typedbatch.training.continuity import ContinuityToken
-from typedbatch.training.counts import episode_quotas, require_one_of
+from typedbatch.training.add_rollout import ContinuityToken, add_rollout, require_rings
+from typedbatch.training.collector import Collector, episode_quotas, require_one_of, require_seed
 from typedbatch.training.env_vector import Envs
 from typedbatch.training.policy import A, ArrayPolicy, Obs, Policy
 from typedbatch.training.stats import CollectStats
