@@ -86,9 +86,8 @@ PLACES = {
         f'RolloutBatch lacks "returns" of BatchWithReturnsProtocol; it has {ROLLOUT}  [batch-argument]',
     ),
     "record with rules, which are no fields": (
-        "from typedbatch import BatchRecord\nfrom typedbatch.rules import mask_matches\n"
-        "class R(BatchRecord):\n    obs: np.ndarray\n    lengths = mask_matches('obs', 'obs')\n"
-        "def f(r: R) -> None:\n    ask(r)",
+        "import typedbatch as tb\nclass R(tb.BatchRecord):\n    obs: np.ndarray\n    rows = tb.rule(bool, 'rows')\n\n"
+        + "def f(r: R) -> None:\n    ask(r)",
         f'R lacks "info" of {OBS}; it has obs  {ARGUMENT}',
     ),
     "protocol returned as another": (
