@@ -87,7 +87,7 @@ PLACES = {
     ),
     "record with rules, which are no fields": (
         "import typedbatch as tb\nclass R(tb.BatchRecord):\n    obs: np.ndarray\n    rows = tb.rule(bool, 'rows')\n\n"
-        + "def f(r: R) -> None:\n    ask(r)",
+        "def f(r: R) -> None:\n    ask(r)",
         f'R lacks "info" of {OBS}; it has obs  {ARGUMENT}',
     ),
     "protocol returned as another": (
