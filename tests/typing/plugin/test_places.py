@@ -17,6 +17,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, Generic, TypeVar
 import numpy as np
 from typedbatch import Batch, BatchWithReturnsProtocol, ObsBatchProtocol, RolloutBatch, RolloutBatchProtocol, extend
+from typedbatch import BatchRecord, rule
 P = TypeVar("P", bound=ObsBatchProtocol)
 T = TypeVar("T")
 class Box(Generic[T]):
@@ -86,8 +87,7 @@ PLACES = {
         f'RolloutBatch lacks "returns" of BatchWithReturnsProtocol; it has {ROLLOUT}  [batch-argument]',
     ),
     "record with rules, which are no fields": (
-        "import typedbatch as tb\nclass R(tb.BatchRecord):\n    obs: np.ndarray\n    rows = tb.rule(bool, 'rows')\n\n"
-        "def f(r: R) -> None:\n    ask(r)",
+        'class R(BatchRecord):\n    obs: np.ndarray\n    n = rule(bool, "n")\ndef f(r: R) -> None:\n    ask(r)',
         f'R lacks "info" of {OBS}; it has obs  {ARGUMENT}',
     ),
     "protocol returned as another": (
@@ -96,7 +96,7 @@ PLACES = {
     ),
     "field that may be missing, returned": (
         f"def f(c: bool) -> {OBS}:\n    b = Batch(obs=np.zeros(3))\n    if c:\n        b.info = Batch()\n    return b",
-        f'Batch may lack "info" of {OBS} here: it depends on line 15, which not every run comes to  [return-value]',
+        f'Batch may lack "info" of {OBS} here: it depends on line 16, which not every run comes to  [return-value]',
     ),
     "field that a record does not declare": (
         "def f(r: RolloutBatch) -> None:\n    ask(r)\n    r.reward",
