@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from textwrap import fill
@@ -105,16 +106,53 @@ def folders() -> list[str]:
 
 def table() -> str:
     """The rooms in their order, and the modules of each folder in theirs."""
-    known = modules()
-    lines = ["```"]
+    known, sizes = modules(), sizes_of_rooms()
+    lines = ["```", f"{'':17}modules  lines"]
     for row in ORDER:
-        lines += [f"{_shown(name, known[name]):16}{_summary(known[name])}" for name in row]
-    lines += ["```", "", "Inside the folders, from what needs none of the others to what needs most:", ""]
+        lines += [f"{_shown(name, known[name]):17}{_columns(sizes[name])}  {_summary(known[name])}" for name in row]
+    lines += [f"{'all':17}{_columns(_sum(sizes.values()))}", "```", ""]
+    tests = sizes_of_tests()
+    lines += ["The tests, by what they test:", "", "```", f"{'':17}modules  lines"]
+    lines += [f"{name:17}{_columns(size)}" for name, size in tests.items()]
+    lines += [f"{'all':17}{_columns(_sum(tests.values()))}", "```", "", "Inside the folders, from what needs none of the others to what needs most:", ""]
     for folder in folders():
         if any(rows := levels(folder)):
             listed = f"* `{folder.replace('.', '/')}`: {'; '.join(', '.join(row) for row in rows)}."
             lines.append(fill(listed, 120, subsequent_indent="  ", break_long_words=False))
     return "\n".join(lines) + "\n"
+
+
+Size = tuple[int, int]
+"""Numbers of modules and of lines."""
+
+
+def sizes_of_rooms() -> dict[str, Size]:
+    """Return the size of each room of the package."""
+    return _sizes((room(name), path) for name, path in modules().items())
+
+
+def sizes_of_tests() -> dict[str, Size]:
+    """Return the size of each folder of tests; programs that are checked or run by tests count, too."""
+    tests = ROOT / "tests"
+    parts = ((path.relative_to(tests).parts, path) for path in sorted(tests.rglob("*.py")))
+    return _sizes(("/".join(part[:-1][:2]) or "tests", path) for part, path in parts)
+
+
+def _sizes(files: Iterable[tuple[str, Path]]) -> dict[str, Size]:
+    found: dict[str, Size] = {}
+    for name, path in files:
+        found[name] = _sum([found.get(name, (0, 0)), (1, path.read_text(encoding="utf-8").count("\n"))])
+    return found
+
+
+def _sum(sizes: Iterable[Size]) -> Size:
+    modules_of_all, lines = zip(*sizes, strict=True)
+    return sum(modules_of_all), sum(lines)
+
+
+def _columns(size: Size) -> str:
+    """Return two columns; lines are rounded, so that not every change is one of the page."""
+    return f"{size[0]:7}{-(-size[1] // 100) * 100:7,}"
 
 
 def _shown(name: str, path: Path) -> str:

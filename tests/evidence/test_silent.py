@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.evidence.silent.programs import FIELDS, SETS, audited, folders
+from tests.evidence.silent.programs import FIELDS, SETS, audited, programs
+from tests.pairs import has_mistake, right_of, wrong_of
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = {"rl": DOCS / "silent.md", "posttraining": DOCS / "bugs.md"}
@@ -18,29 +19,41 @@ OFTEN = ("fourth", "right")
 """Sets that run with all tests; the others take minutes."""
 
 
-def programs(*sets: str) -> list[Any]:
-    """The folders of all programs of some sets, as parameters of a test."""
+def given(*sets: str) -> list[Any]:
+    """Return all programs of some sets, as parameters of a test."""
     return [
         pytest.param(
-            field, folder, marks=() if which in OFTEN else pytest.mark.release, id=f"{field}-{which}-{folder.name}"
+            field, path, marks=() if which in OFTEN else pytest.mark.release, id=f"{field}-{which}-{path.stem}"
         )
         for field in FIELDS
         for which in sets
-        for folder in folders(field, which)
+        for path in programs(field, which)
     ]
 
 
-@pytest.mark.parametrize(("field", "folder"), programs(*SETS, "right"))
-def test_nothing_is_found_in_a_right_program(field: str, folder: Path) -> None:
-    assert audited(folder / "right.py").findings == [], field
+@pytest.mark.parametrize(("field", "path"), given(*SETS, "right"))
+def test_nothing_is_found_in_a_right_program(field: str, path: Path) -> None:
+    assert audited(path, "right").findings == [], field
 
 
-@pytest.mark.parametrize(("field", "folder"), programs(*SETS))
-def test_what_is_found_is_on_the_page(field: str, folder: Path) -> None:
+@pytest.mark.parametrize(("field", "path"), given(*SETS))
+def test_what_is_found_is_on_the_page(field: str, path: Path) -> None:
     page = PAGES[field].read_text("utf-8")
-    (table,) = re.findall(rf"### The {folder.parent.name} set.*?(?=\n### |\Z)", page, re.DOTALL)
-    (row,) = re.findall(rf"^\| {folder.name[:2]} \|.*", table, re.MULTILINE)
-    report = audited(folder / "wrong.py")
+    (table,) = re.findall(rf"### The {path.parent.name} set.*?(?=\n### |\Z)", page, re.DOTALL)
+    (row,) = re.findall(rf"^\| {path.name[:2]} \|.*", table, re.MULTILINE)
+    report = audited(path, "wrong")
     if "| mypy with the plugin |" not in row:
         assert ("| audit |" in row) == bool(report.findings), report
-    assert row.startswith(f"| {folder.name[:2]} | {(folder / 'wrong.py').read_text('utf-8').partition('.')[0][3:20]}")
+    assert row.startswith(f"| {path.name[:2]} | {wrong_of(path.read_text('utf-8')).partition('.')[0][3:20]}")
+
+
+def test_a_mark_is_in_place_of_a_line_behind_it_or_takes_it_out():
+    text = "a = 1\n# wrong: a = 2\nif a:\n    b = 1\n    # wrong: without this line\n    c = 1\n# wrong, too: c = 2\n"
+    assert right_of(text) == "a = 1\nif a:\n    b = 1\n    c = 1\n"
+    assert wrong_of(text) == "a = 2\nif a:\n    c = 1\nc = 2\n"
+
+
+def test_each_program_but_the_right_ones_has_a_mistake():
+    for field in FIELDS:
+        assert all(has_mistake(path.read_text("utf-8")) for which in SETS for path in programs(field, which))
+        assert not any(has_mistake(path.read_text("utf-8")) for path in programs(field, "right"))

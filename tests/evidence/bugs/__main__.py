@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.evidence.bugs.programs import PROGRAMS, outcome
 from tests.evidence.silent.page import tables
-from tests.evidence.silent.programs import folders
+from tests.evidence.silent.programs import programs
 
 HEAD = """# Bugs of post-training, and what catches them
 
@@ -44,4 +44,4 @@ or packed sequences. `make bugs-docs` runs these, too.
 
 
 if __name__ == "__main__":
-    print(page() + SILENT.format(right=len(folders("posttraining", "right"))) + tables("posttraining"), end="")
+    print(page() + SILENT.format(right=len(programs("posttraining", "right"))) + tables("posttraining"), end="")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.evidence.silent.page import tables
-from tests.evidence.silent.programs import folders
+from tests.evidence.silent.programs import programs
 
 HEAD = """# What runs wrong in silence, program by program
 
@@ -22,4 +22,4 @@ update got it (an observation of the step before).
 """
 
 if __name__ == "__main__":
-    print(HEAD.format(right=len(folders("rl", "right"))) + tables("rl"), end="")
+    print(HEAD.format(right=len(programs("rl", "right"))) + tables("rl"), end="")

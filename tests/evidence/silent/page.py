@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from tests.evidence.silent.programs import SETS, audited, folders
+from tests.evidence.silent.programs import SETS, audited, programs
+from tests.pairs import wrong_of
 
 WORDS = {
     "first": "Written by somebody who knew neither the audit nor its checks. Checks were added after it was seen.",
@@ -40,19 +41,19 @@ class Row(NamedTuple):
 
 def rows(field: str, which: str) -> Iterator[Row]:
     """The rows of a set, each by running the wrong program."""
-    paths = [folder / "wrong.py" for folder in folders(field, which)]
+    paths = programs(field, which)
     checked = checker_errors(paths)
     for path in paths:
-        report = audited(path)
-        usual = set() if report.findings else {note.text for note in audited(path.with_name("right.py")).notes}
+        report = audited(path, "wrong")
+        usual = set() if report.findings else {note.text for note in audited(path, "right").notes}
         notes = [note for note in report.notes if note.text not in usual]
         finding = next(iter([*report.findings, *notes]), None)
         found_by = "audit" if report.findings else "audit, as a note" if notes else "nothing"
         text = f"`{_steady(str(finding))}`" if finding is not None else ""
         if path in checked:
             found_by, text = "mypy with the plugin", f"`{checked[path]}`"
-        mistake = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
-        yield Row(path.parent.name[:2], mistake.partition("\n")[0], found_by, text)
+        mistake = ast.get_docstring(ast.parse(wrong_of(path.read_text("utf-8")))) or ""
+        yield Row(path.name[:2], mistake.partition("\n")[0], found_by, text)
 
 
 def checker_errors(paths: list[Path]) -> dict[Path, str]:
@@ -60,7 +61,7 @@ def checker_errors(paths: list[Path]) -> dict[Path, str]:
     with tempfile.TemporaryDirectory() as folder:
         names = {f"wrong_{number}.py": path for number, path in enumerate(paths)}
         for name, path in names.items():
-            (Path(folder) / name).write_text(path.read_text("utf-8"), "utf-8")
+            (Path(folder) / name).write_text(wrong_of(path.read_text("utf-8")), "utf-8")
         (Path(folder) / "mypy.ini").write_text("[mypy]\nplugins = typedbatch.mypy\nignore_missing_imports = True\n")
         command = [sys.executable, "-m", "mypy", "--no-error-summary", "."]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import sys
+import tempfile
 from importlib.util import module_from_spec, spec_from_file_location
 from itertools import count
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
+from tests.pairs import right_of, wrong_of
 from typedbatch.audit import Audit, Report, audit, audit_logp, audit_pairs, audit_reward, audit_stage
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -21,13 +23,21 @@ UPDATES = 2
 _numbers = count()
 
 
-def folders(field: str, which: str) -> list[Path]:
-    """The folders of a set, each with a program or two."""
-    return sorted(path for path in (PROGRAMS / field / which).glob("[0-9]*") if path.is_dir())
+def programs(field: str, which: str) -> list[Path]:
+    """Return the programs of a set, each with its mistake as a mark, or right."""
+    return sorted((PROGRAMS / field / which).glob("[0-9]*.py"))
 
 
-def audited(path: Path) -> Report:
-    """The report of two updates, of a third with replays, and of the stages that the program names."""
+def audited(path: Path, version: Literal["right", "wrong"]) -> Report:
+    """Return the report of two updates, of a third with replays, and of the stages that the program names."""
+    text = path.read_text("utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / f"{version}.py"
+        file.write_text(right_of(text) if version == "right" else wrong_of(text), "utf-8")
+        return _report_of(file)
+
+
+def _report_of(path: Path) -> Report:
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

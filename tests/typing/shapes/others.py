@@ -20,10 +20,10 @@ from jaxtyping import install_import_hook
 
 from tests.typing.checkers import CHECKERS, Checker, Diagnostic, call, command_of, with_plugin
 from tests.typing.shapes.rivals import RIVALS, ROOT, Lines
-from tests.typing.shapes.test_programs import HERE, marked
+from tests.typing.shapes.test_programs import TEXTS, marked
 
 STATIC = ("mypy", "pyright", "pyrefly", "ty", "zuban")
-RIGHT, WRONG = sorted((HERE / "right").glob("*.py")), sorted((HERE / "wrong").glob("*.py"))
+RIGHT, WRONG = TEXTS["right"], TEXTS["wrong"]
 
 
 def main() -> None:
@@ -35,22 +35,23 @@ def main() -> None:
         _row(rival.name, rival.adapted, rival.run)
     for name in STATIC:
         _row(name, str, lambda place, name=name: _checked(CHECKERS[name], place), counts_right=False)
-    raised = sum(map(_raises, WRONG))
-    print(f"| jaxtyping and beartype, when the line runs | {raised} | {sum(map(_raises, RIGHT))} |")
+    raised = sum(_raises(name, text) for name, text in WRONG.items())
+    reported = sum(_raises(name, text) for name, text in RIGHT.items())
+    print(f"| jaxtyping and beartype, when the line runs | {raised} | {reported} |")
 
 
 def _row(name: str, adapted: Callable[[str], str], run: Callable[[Path], Lines], *, counts_right: bool = True) -> None:
     """Print what a checker finds; the settings of other checkers report more than shapes in what is right."""
     wrong = _reported(WRONG, adapted, run)
-    found = sum(bool(wrong.get(path.name, set()) & marked(path.read_text(encoding="utf-8"))) for path in WRONG)
+    found = sum(bool(wrong.get(name, set()) & marked(text)) for name, text in WRONG.items())
     right = sum(map(bool, _reported(RIGHT, adapted, run).values())) if counts_right else "-"
     print(f"| {name} | {found} | {right} |", flush=True)
 
 
-def _reported(paths: list[Path], adapted: Callable[[str], str], run: Callable[[Path], Lines]) -> Lines:
+def _reported(texts: dict[str, str], adapted: Callable[[str], str], run: Callable[[Path], Lines]) -> Lines:
     with tempfile.TemporaryDirectory() as folder:
-        for path in paths:
-            (Path(folder) / path.name).write_text(adapted(path.read_text(encoding="utf-8")), encoding="utf-8")
+        for name, text in texts.items():
+            (Path(folder) / name).write_text(adapted(text), encoding="utf-8")
         return run(Path(folder))
 
 
@@ -78,11 +79,19 @@ def _shapes_in(output: str) -> list[Diagnostic]:
     return [Diagnostic(one["file"], one["line"], one["message"]) for one in found if one["code"] in codes]
 
 
-def _raises(path: Path) -> bool:
-    """Does a check of jaxtyping's fail, with each function checked; what numpy or torch raise is not its find."""
+def _raises(name: str, text: str) -> bool:
+    """Return whether a check of jaxtyping's fails, with each function checked; an error of numpy or torch is none."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / name
+        path.write_text(text, encoding="utf-8")
+        return _raises_in(path)
+
+
+def _raises_in(path: Path) -> bool:
     sys.path.insert(0, str(path.parent))
     sys.argv = [str(path)]
     sys.modules.pop(path.stem, None)  # the right program and the wrong one have one name
+    importlib.invalidate_caches()
     try:
         with install_import_hook(path.stem, "beartype.beartype"), contextlib.redirect_stdout(io.StringIO()):
             importlib.import_module(path.stem).main()

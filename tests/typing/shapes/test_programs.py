@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.pairs import right_of, wrong_of
 from tests.typing.caches import warm
 from tests.typing.checkers import CHECKERS, MYPYS, CheckerMissingError, call, command_of, with_plugin
 from tests.typing.versions import each
@@ -22,7 +23,19 @@ NOT_FOUND = {
     "mod_masked_autoencoder.py",  # so are P and T, and main has 48 of both
     "mod_moe_gate_weights.py",  # as many rows as a condition holds for, beside the width of a layer
 }
-KINDS = ("programs", "wrong", "right")
+PAIRS = {path.name: path.read_text("utf-8") for path in sorted((HERE / "pairs").glob("*.py"))}
+
+
+def _texts(kind: str) -> dict[str, str]:
+    return {path.name: path.read_text("utf-8") for path in sorted((HERE / kind).glob("*.py"))}
+
+
+TEXTS = {
+    "programs": _texts("programs"),
+    "wrong": _texts("wrong") | {name: wrong_of(text) for name, text in PAIRS.items()},
+    "right": _texts("right") | {name: right_of(text) for name, text in PAIRS.items()},
+}
+"""Texts of the programs by their names; those in ``pairs`` are right, and wrong with what their marks say."""
 Reports = dict[str, list[tuple[int, str]]]
 
 
@@ -32,10 +45,9 @@ def reports(request: pytest.FixtureRequest, kept: Path, tmp_path_factory: pytest
     place = tmp_path_factory.mktemp("shapes")
     checker = with_plugin(CHECKERS[request.param])
     (place / "mypy.ini").write_text(checker.settings["mypy.ini"])
-    files = [f"{kind}_{path.name}" for kind in KINDS for path in sorted((HERE / kind).glob("*.py"))]
-    for file in files:
-        kind, _, name = file.partition("_")
-        (place / file).write_text((HERE / kind / name).read_text(encoding="utf-8"), encoding="utf-8")
+    files = {f"{kind}_{name}": text for kind, texts in TEXTS.items() for name, text in texts.items()}
+    for file, text in files.items():
+        (place / file).write_text(text, encoding="utf-8")
     try:
         done = call(checker, [*command_of(checker, warm(kept, checker, place / "cache")), *files], place)
     except CheckerMissingError as error:
@@ -68,11 +80,11 @@ def test_nothing_is_said_of_what_is_right(reports: Reports) -> None:
 
 def test_mistakes_of_others_are_found_where_they_are(reports: Reports) -> None:
     missed = set()
-    for path in sorted((HERE / "wrong").glob("*.py")):
-        lines = {line for line, _ in reports[f"wrong_{path.name}"]}
-        if not lines & marked(path.read_text(encoding="utf-8")):
-            missed.add(path.name)
-        assert lines <= marked(path.read_text(encoding="utf-8")), path.name
+    for name, text in TEXTS["wrong"].items():
+        lines = {line for line, _ in reports[f"wrong_{name}"]}
+        if not lines & marked(text):
+            missed.add(name)
+        assert lines <= marked(text), name
     assert missed == NOT_FOUND
 
 
@@ -91,6 +103,7 @@ def _has_body(node: ast.stmt) -> bool:
     return isinstance(node, (ast.FunctionDef, ast.ClassDef, ast.For, ast.While, ast.If, ast.With, ast.Try))
 
 
-@pytest.mark.parametrize("path", sorted((HERE / "right").glob("*.py")), ids=lambda path: path.stem)
-def test_what_is_right_runs(path: Path) -> None:
-    runpy.run_path(str(path), run_name="__main__")
+@pytest.mark.parametrize("name", TEXTS["right"])
+def test_what_is_right_runs(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(TEXTS["right"][name], encoding="utf-8")
+    runpy.run_path(str(tmp_path / name), run_name="__main__")

@@ -1,0 +1,134 @@
+"""Asynchronous GRPO: rollouts of older weights, corrected by a truncated importance weight against the sampler."""
+# wrong: """Asynchronous GRPO: the importance weight is sampler over trainer, so what the sampler overdraws is weighted up."""
+
+# truncated importance sampling, "Your efficient RL framework secretly brings you off-policy RL training"
+import copy
+from uuid import uuid4
+
+import torch
+from torch import nn
+
+from typedbatch import extend, objects
+from typedbatch.posttraining import Prompts, Ready, Rollouts, Scored
+from typedbatch.rows import groups, repeat
+
+torch.set_num_threads(1)
+DIGITS, PROMPT, RESPONSE = 5, 3, 5
+PAD, EOS, VOCAB = DIGITS, DIGITS + 1, DIGITS + 2
+GROUP, SYNC, CAP, CLIP = 6, 3, 2.0, 0.2
+
+
+class Recurrent(nn.Module):
+    """A GRU that skips padding: its state is only changed by tokens."""
+
+    def __init__(self, width=24):
+        super().__init__()
+        self.width = width
+        self.embed, self.cell, self.head = nn.Embedding(VOCAB, width), nn.GRUCell(width, width), nn.Linear(width, VOCAB)
+
+    def states(self, ids, mask):
+        x, h, states = self.embed(ids), torch.zeros(len(ids), self.width), []
+        for t in range(ids.shape[1]):
+            h = torch.where(mask[:, t, None], self.cell(x[:, t], h), h)
+            states.append(h)
+        return torch.stack(states, 1)
+
+    def forward(self, ids, mask):
+        return self.head(self.states(ids, mask))
+
+
+def draw_prompts(count):
+    lengths = torch.randint(1, PROMPT + 1, (count, 1))
+    mask = torch.arange(PROMPT) >= PROMPT - lengths
+    ids = torch.randint(DIGITS, (count, PROMPT)).where(mask, PAD)
+    return Prompts(prompt_ids=ids, prompt_mask=mask, uid=objects(uuid4().hex for _ in range(count)))
+
+
+@torch.no_grad()
+def generate(model, prompts):
+    ids, mask = prompts.prompt_ids, prompts.prompt_mask
+    alive, logps = torch.ones(len(prompts), dtype=torch.bool), []
+    for _ in range(RESPONSE):
+        logp = model(ids, mask)[:, -1].log_softmax(-1)
+        token = torch.multinomial(logp.exp(), 1)[:, 0].where(alive, PAD)
+        logps.append(logp.gather(1, token[:, None])[:, 0] * alive)
+        ids, mask = torch.cat([ids, token[:, None]], 1), torch.cat([mask, alive[:, None]], 1)
+        alive = alive & (token != EOS)
+    there = mask[:, PROMPT:]
+    return extend(
+        prompts,
+        Rollouts,
+        response_ids=ids[:, PROMPT:],
+        response_mask=there,
+        loss_mask=there.clone(),
+        rollout_logp=torch.stack(logps, 1),
+        response_length=there.sum(1),
+        truncated=alive,
+    )
+
+
+def score(rollouts):
+    """The share of tokens that are the first digit of the prompt, and a bonus for an end."""
+    first = rollouts.prompt_ids.gather(1, rollouts.prompt_mask.long().argmax(1, keepdim=True))
+    hits = ((rollouts.response_ids == first) & rollouts.response_mask).sum(1)
+    return extend(rollouts, Scored, rewards=hits / rollouts.response_mask.sum(1) + 0.2 * ~rollouts.truncated)
+
+
+def token_logp(model, batch):
+    """Log-probs of the tokens of the responses (N, R), 0 where there is none."""
+    ids = torch.cat([batch.prompt_ids, batch.response_ids], 1)
+    mask = torch.cat([batch.prompt_mask, batch.response_mask], 1)
+    before = model(ids, mask)[:, batch.prompt_ids.shape[1] - 1 : -1]
+    return before.log_softmax(-1).gather(-1, batch.response_ids[..., None])[..., 0] * batch.response_mask
+
+
+class Sampler:
+    """Has weights of its own, which are replaced every SYNC steps."""
+
+    def __init__(self, model):
+        self.model, self.version = copy.deepcopy(model), 0
+
+    def sync(self, model, step):
+        self.model.load_state_dict(model.state_dict())
+        self.version = step
+
+    def sample(self, prompts):
+        rollouts = generate(self.model, prompts)
+        rollouts.policy_step = torch.full((len(rollouts),), self.version)
+        return rollouts
+
+
+@torch.no_grad()
+def prepare(model, scored):
+    by_prompt = groups(scored, "uid", size=GROUP)
+    advantages = (scored.rewards - by_prompt.mean(scored.rewards))[:, None] * scored.loss_mask
+    old_logp = token_logp(model, scored)
+    is_weights = (old_logp - scored.rollout_logp).exp().clamp(max=CAP)
+    # wrong: is_weights = (scored.rollout_logp - old_logp).exp().clamp(max=CAP)
+    return extend(scored, Ready, old_logp=old_logp, advantages=advantages, is_weights=is_weights)
+
+
+def setup(seed: int = 0):
+    torch.manual_seed(seed)
+    model = Recurrent()
+    sampler, step = Sampler(model), 0
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+
+    def draw():
+        return (score(sampler.sample(repeat(draw_prompts(12), GROUP))),)
+
+    def update(scored):
+        nonlocal step
+        for part in prepare(model, scored).split(36, rng=torch.default_generator):
+            ratio = (token_logp(model, part) - part.old_logp).exp()
+            gain = torch.min(ratio * part.advantages, ratio.clamp(1 - CLIP, 1 + CLIP) * part.advantages)
+            loss = -(part.is_weights * gain)[part.loss_mask].mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        step += 1
+        if step % SYNC == 0:
+            sampler.sync(model, step)
+        return scored.rewards.mean().item()
+
+    return update, draw
