@@ -114,7 +114,13 @@ def table() -> str:
     tests = sizes_of_tests()
     lines += ["The tests, by what they test:", "", "```", f"{'':17}modules  lines"]
     lines += [f"{name:17}{_columns(size)}" for name, size in tests.items()]
-    lines += [f"{'all':17}{_columns(_sum(tests.values()))}", "```", "", "Inside the folders, from what needs none of the others to what needs most:", ""]
+    lines += [
+        f"{'all':17}{_columns(_sum(tests.values()))}",
+        "```",
+        "",
+        "Inside the folders, from what needs none of the others to what needs most:",
+        "",
+    ]
     for folder in folders():
         if any(rows := levels(folder)):
             listed = f"* `{folder.replace('.', '/')}`: {'; '.join(', '.join(row) for row in rows)}."
