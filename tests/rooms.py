@@ -19,18 +19,14 @@ BEGIN, END = "<!-- made by: make design-docs -->\n", "<!-- until here -->\n"
 
 ORDER = [
     [
-        "_active",
-        "_compiling",
-        "_foreign_batches",
-        "_gradient",
+        "_checkers",
+        "_markers",
         "_names",
-        "_open",
         "_report",
-        "_steps",
         "_typing",
     ],
     ["errors"],
-    ["_level", "_declaration", "_tree"],
+    ["_core"],
     ["rules", "_ops", "distributions"],
     ["conversion", "batch", "sequences"],
     ["_closed"],

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from tests.strategies import DTYPES, batches, numpy_batches, row_indices
 from typedbatch import Batch
-from typedbatch._tree.kinds import ARRAY, BATCH, TENSOR, kind_of
-from typedbatch._tree.lengths import leaves
+from typedbatch._core.kinds import ARRAY, BATCH, TENSOR, kind_of
+from typedbatch._core.lengths import leaves
 from typedbatch.errors import StructureError
 
 

@@ -14,7 +14,7 @@ import pytest
 import typedbatch
 from tests import rooms
 
-TORCH_MODULES = {"_tree.tensors", "_tree.distributions"}  # the bridge to torch: imported once a tensor is at hand
+TORCH_MODULES = {"_core.tensors", "_core.distributions"}  # the bridge to torch: imported once a tensor is at hand
 
 
 PAGES = [rooms.ROOT / "README.md", rooms.ROOT / "CHANGELOG.md", *(rooms.ROOT / "docs").rglob("*.md")]

@@ -28,7 +28,7 @@ from typedbatch import (
     testing,
     validate,
 )
-from typedbatch._tree.kinds import new_sequences
+from typedbatch._core.kinds import new_sequences
 from typedbatch.buffers import ReplayBuffer
 from typedbatch.conversion import to_torch
 from typedbatch.errors import (

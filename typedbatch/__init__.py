@@ -3,11 +3,10 @@
 from typing import TYPE_CHECKING, Any
 
 from typedbatch import pytree as pytree
-from typedbatch._active import mypy_plugin_active
-from typedbatch._declaration import SeparateSizes
-from typedbatch._gradient import NoGradient
-from typedbatch._level import checking
-from typedbatch._steps import Flag, PerStep, StepsFirst
+from typedbatch._checkers import mypy_plugin_active
+from typedbatch._core.declaration import SeparateSizes
+from typedbatch._core.level import checking
+from typedbatch._markers import Flag, NoGradient, PerStep, StepsFirst
 from typedbatch._typing import Act_co, ArrayOrTensor, K_co, Obs_co
 from typedbatch._validation.checked import checked
 from typedbatch._validation.convert import convert

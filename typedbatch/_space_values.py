@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from typedbatch._core.depth import require_depth
+from typedbatch._core.kinds import KINDS, TENSOR, Tree, new_tree
 from typedbatch._ops.copying import deep_leaf
-from typedbatch._tree.depth import require_depth
-from typedbatch._tree.kinds import KINDS, TENSOR, Tree, new_tree
 from typedbatch.batch import Batch
 from typedbatch.errors import RowAssignmentError, StructureError
 

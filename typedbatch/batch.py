@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, overload
 
 from typing_extensions import TypeVar
 
-from typedbatch._declaration import pydantic_schema
-from typedbatch._open import OpenFields
+from typedbatch._checkers import OpenFields
+from typedbatch._core.declaration import pydantic_schema
+from typedbatch._core.kinds import BATCH, Tree, describe, kind_of
+from typedbatch._core.lengths import count_rows, shape_of
+from typedbatch._core.meta import WithMeta, restore_meta
 from typedbatch._ops import assignment, construct, conversion, copying, equality, indexing, nulls, splitting
 from typedbatch._ops.arithmetic import Arithmetic
 from typedbatch._ops.combine import Missing, as_list, cat_trees, stack_trees
@@ -21,9 +24,6 @@ from typedbatch._ops.joined_meta import MetaRule
 from typedbatch._ops.nulls import WithNulls
 from typedbatch._ops.numpy_functions import NumpyProtocols
 from typedbatch._ops.widths import Widths, same_widths
-from typedbatch._tree.kinds import BATCH, Tree, describe, kind_of
-from typedbatch._tree.lengths import count_rows, shape_of
-from typedbatch._tree.meta import WithMeta, restore_meta
 from typedbatch._typing import Index
 from typedbatch.errors import FieldNameError, LeafError, MissingFieldError
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from typedbatch._core.kinds import describe, leading_shape, mask_obstacle
+from typedbatch._core.lengths import MOST_ROWS, require_at_least, require_at_most, require_tree, rows_to_take
 from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch._ops.indexing import take_basic, take_rows
 from typedbatch._ops.padding import NO_ROW, take_or_zeros
-from typedbatch._tree.kinds import describe, leading_shape, mask_obstacle
-from typedbatch._tree.lengths import MOST_ROWS, require_at_least, require_at_most, require_tree, rows_to_take
 from typedbatch.errors import MissingFieldError, SizeError, StructureError
 from typedbatch.sequences import Lengths, as_lengths, cut, position_ids, starts
 

@@ -11,8 +11,8 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from typedbatch._tree.kinds import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, RAGGED, SCALAR, TENSOR, Tree, leading_shape
-from typedbatch._tree.lengths import leaves, require_tree
+from typedbatch._core.kinds import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, RAGGED, SCALAR, TENSOR, Tree, leading_shape
+from typedbatch._core.lengths import leaves, require_tree
 from typedbatch.batch import Batch
 from typedbatch.errors import FieldNameError, SettingError
 from typedbatch.schema.dtypes import JAXTYPING

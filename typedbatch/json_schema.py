@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from typedbatch._tree.kinds import BATCH, DISTRIBUTION, NONE, OBJECT
+from typedbatch._core.kinds import BATCH, DISTRIBUTION, NONE, OBJECT
 from typedbatch.schema import schema_of
 from typedbatch.schema.dims import Sort
 from typedbatch.schema.dtypes import FLOATS, INTEGERS

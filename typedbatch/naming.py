@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, Literal, overload
 
+from typedbatch._core.kinds import BATCH, describe, is_placeholder, kind_of, new_tree
+from typedbatch._core.lengths import require_tree
 from typedbatch._names import POST_TRAINING, REINFORCEMENT_LEARNING
-from typedbatch._tree.kinds import BATCH, describe, is_placeholder, kind_of, new_tree
-from typedbatch._tree.lengths import require_tree
 from typedbatch.batch import Batch
 from typedbatch.errors import FieldNameError, SettingError, did_you_mean
 

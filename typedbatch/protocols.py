@@ -13,10 +13,9 @@ from collections.abc import ItemsView, Iterator, KeysView
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar, get_origin, overload
 
-from typedbatch._declaration import declare, pydantic_schema
-from typedbatch._gradient import NoGradient
+from typedbatch._core.declaration import declare, pydantic_schema
+from typedbatch._markers import Flag, NoGradient, PerStep, StepsFirst
 from typedbatch._ops.splitting import Rng
-from typedbatch._steps import Flag, PerStep, StepsFirst
 from typedbatch._typing import Act_co, Array, ArrayOrTensor, Distribution, Index, K_co, Obs_co, with_defaults
 from typedbatch.batch import Batch
 from typedbatch.errors import DeclarationError

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from typedbatch._level import default_level, set_default
+from typedbatch._core.kinds import Tree
+from typedbatch._core.level import default_level, set_default
 from typedbatch._ops.equality import differences
-from typedbatch._tree.kinds import Tree
 from typedbatch.errors import SettingError
 
 _previous_level = pytest.StashKey[str]()

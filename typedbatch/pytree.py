@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
+from typedbatch._core.kinds import listeners, new_sequences, new_tree
+from typedbatch._core.meta import meta_of, set_meta
 from typedbatch._ops.equality import same_meta
-from typedbatch._tree.kinds import listeners, new_sequences, new_tree
-from typedbatch._tree.meta import meta_of, set_meta
 from typedbatch.batch import Batch
 from typedbatch.ragged import Ragged
 

@@ -13,15 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch import sequences
-from typedbatch._ops.casting import as_declared
-from typedbatch._ops.combine import cat_trees, keeps_whole_numbers
-from typedbatch._ops.construct import refuse_on_instances, to_leaf
-from typedbatch._ops.conversion import torch_side
-from typedbatch._ops.copying import deep
-from typedbatch._ops.equality import same_leaf
-from typedbatch._ops.indexing import plain_index
-from typedbatch._ops.ragged_rows import take_sequences
-from typedbatch._tree.kinds import (
+from typedbatch._core.kinds import (
     ARRAY,
     KINDS,
     MAPPING,
@@ -33,7 +25,15 @@ from typedbatch._tree.kinds import (
     new_sequences,
     new_tree,
 )
-from typedbatch._tree.lengths import leaves, require_rows, require_tree
+from typedbatch._core.lengths import leaves, require_rows, require_tree
+from typedbatch._ops.casting import as_declared
+from typedbatch._ops.combine import cat_trees, keeps_whole_numbers
+from typedbatch._ops.construct import refuse_on_instances, to_leaf
+from typedbatch._ops.conversion import torch_side
+from typedbatch._ops.copying import deep
+from typedbatch._ops.equality import same_leaf
+from typedbatch._ops.indexing import plain_index
+from typedbatch._ops.ragged_rows import take_sequences
 from typedbatch.batch import Batch
 from typedbatch.errors import LeafError, NoLengthError, StructureError, under
 from typedbatch.sequences import Lengths, Packed, Padding, Side

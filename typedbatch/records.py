@@ -16,15 +16,14 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, get_origin
 from typing_extensions import Format, dataclass_transform, get_annotations
 
 from typedbatch._closed import ClosedBatch
-from typedbatch._declaration import declare, number_fields, object_fields
-from typedbatch._gradient import NoGradient
+from typedbatch._core.declaration import declare, number_fields, object_fields
+from typedbatch._core.kinds import ARRAY, KINDS, TENSOR, describe
+from typedbatch._core.meta import as_meta, set_meta, shared_fields
+from typedbatch._markers import Flag, NoGradient, PerStep, StepsFirst
 from typedbatch._names import nearest
 from typedbatch._ops import construct, copying
 from typedbatch._ops.from_rows import MissingInRows, columns_of, fields_of_rows, lists_to_arrays
 from typedbatch._ops.joined_meta import joined_meta
-from typedbatch._steps import Flag, PerStep, StepsFirst
-from typedbatch._tree.kinds import ARRAY, KINDS, TENSOR, describe
-from typedbatch._tree.meta import as_meta, set_meta, shared_fields
 from typedbatch._typing import Act_co, Array, Distribution, K_co, Obs_co
 from typedbatch.batch import Batch
 from typedbatch.errors import DeclarationError, FieldNameError, did_you_mean

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from typedbatch._tree.kinds import KINDS, TENSOR
+from typedbatch._core.kinds import KINDS, TENSOR
 from typedbatch.errors import DeclarationError
 
 __all__ = [

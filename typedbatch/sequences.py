@@ -17,14 +17,14 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from typedbatch._core.kinds import Tree, mask_obstacle
+from typedbatch._core.lengths import MOST_ROWS, require_at_least, require_at_most, require_tree, rows_to_take
 from typedbatch._ops.combine import cat_trees
 from typedbatch._ops.construct import to_leaf
 from typedbatch._ops.conversion import leaf_to_numpy, torch_side
 from typedbatch._ops.indexing import take, take_basic
 from typedbatch._ops.padding import NO_ROW, fill_absent, take_or_zeros
 from typedbatch._ops.ragged_rows import require_countable
-from typedbatch._tree.kinds import Tree, mask_obstacle
-from typedbatch._tree.lengths import MOST_ROWS, require_at_least, require_at_most, require_tree, rows_to_take
 from typedbatch.errors import SizeError, StructureError
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from torch.distributions import Normal
 
 from tests.strategies import arrays, trees
 from typedbatch import Batch, BatchRecord, Ragged, objects
-from typedbatch._tree.lengths import leaves
+from typedbatch._core.lengths import leaves
 from typedbatch.bridges.arrow import from_arrow, read_parquet, to_arrow, write_parquet
 from typedbatch.errors import LeafError, NoLengthError, SchemaError, StructureError
 

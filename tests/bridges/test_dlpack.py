@@ -12,7 +12,7 @@ from torch.distributions import Normal
 
 from tests.strategies import numpy_batches
 from typedbatch import Batch
-from typedbatch._tree.lengths import leaves
+from typedbatch._core.lengths import leaves
 from typedbatch.bridges.dlpack import from_dlpack, to_dlpack
 from typedbatch.errors import FieldNameError, LeafError, SettingError
 

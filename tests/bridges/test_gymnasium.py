@@ -12,8 +12,8 @@ from gymnasium import spaces
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from typedbatch import Batch, BatchProtocol, ObsBatchProtocol, RolloutBatchProtocol, validate
+from typedbatch._core.lengths import leaves
 from typedbatch._space_values import nested, unnested
-from typedbatch._tree.lengths import leaves
 from typedbatch.bridges.gymnasium import observations, transitions
 from typedbatch.errors import FieldNameError, LeafError, StructureError
 

@@ -14,7 +14,7 @@ from minari import EpisodeData, MinariDataset
 from minari.data_collector import EpisodeBuffer
 
 from typedbatch import Batch, RolloutBatch, RolloutBatchProtocol, validate
-from typedbatch._tree.lengths import leaves
+from typedbatch._core.lengths import leaves
 from typedbatch.bridges.minari import from_minari, from_minari_dataset, to_minari, write_minari
 from typedbatch.buffers import ReplayBuffer
 from typedbatch.episodes import episode_lengths

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from tests.strategies import batches
 from typedbatch import Batch, RolloutBatch, RolloutBatchProtocol, SampleBatch, validate
-from typedbatch._tree.kinds import is_placeholder
-from typedbatch._tree.lengths import leaves
+from typedbatch._core.kinds import is_placeholder
+from typedbatch._core.lengths import leaves
 from typedbatch.errors import FieldNameError, LeafError, SettingError
 from typedbatch.naming import NAMES, Convention, rename
 

@@ -15,7 +15,7 @@ from hypothesis import given
 
 from tests.strategies import numpy_batches
 from typedbatch import Batch
-from typedbatch._tree.lengths import leaves
+from typedbatch._core.lengths import leaves
 from typedbatch.bridges import arrow
 from typedbatch.bridges.arrow import from_arrow, read_parquet, to_arrow, write_parquet
 from typedbatch.errors import LeafError, StorageError, StructureError

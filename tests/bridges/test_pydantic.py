@@ -39,7 +39,7 @@ from typedbatch import (
     testing,
     validate,
 )
-from typedbatch._tree.lengths import leaves
+from typedbatch._core.lengths import leaves
 from typedbatch.bridges.pydantic import BatchModel, model_from, to_batch
 from typedbatch.errors import DeclarationError, LeafError
 from typedbatch.json_schema import json_schema

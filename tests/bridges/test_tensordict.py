@@ -23,7 +23,7 @@ from torch.distributions import Normal
 
 from tests.strategies import DTYPES, arrays, numpy_batches, object_arrays, tensors, trees
 from typedbatch import Batch, BatchRecord, ObsBatch, objects, validate
-from typedbatch._tree.lengths import leaves
+from typedbatch._core.lengths import leaves
 from typedbatch.bridges.tensordict import from_tensordict, to_tensorclass, to_tensordict
 from typedbatch.errors import DeclarationError, LeafError, NoLengthError, SizeError, StructureError, TypedBatchError
 from typedbatch.ragged import Ragged

@@ -13,7 +13,7 @@ from torch.distributions import Normal
 
 from tests.strategies import batches
 from typedbatch import Batch, RolloutBatch, SampleBatch
-from typedbatch._tree.lengths import leaves
+from typedbatch._core.lengths import leaves
 from typedbatch.bridges.tianshou import from_tianshou, to_tianshou
 from typedbatch.errors import LeafError
 

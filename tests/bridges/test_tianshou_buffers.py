@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.buffers.helpers import BUFFERS, assert_same, assert_same_places, distance, transitions
 from typedbatch import Batch
-from typedbatch._tree.lengths import leaves
+from typedbatch._core.lengths import leaves
 from typedbatch.bridges.tianshou import buffer_from_tianshou, buffer_to_tianshou
 from typedbatch.buffers import ReplayBuffer, VectorReplayBuffer
 from typedbatch.buffers.state import state_of

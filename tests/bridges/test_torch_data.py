@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader, RandomSampler, SequentialSampler, Weigh
 
 from tests.strategies import batches
 from typedbatch import Batch, RolloutBatch
-from typedbatch._tree.lengths import equal_rows
+from typedbatch._core.lengths import equal_rows
 from typedbatch.bridges.torch_data import BatchDataset, collate
 from typedbatch.errors import LeafError, NoLengthError, RowIndexError, StructureError, TypedBatchError
 

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader
 
 from tests.ops.helpers import assert_identical
 from typedbatch import Batch, BatchRecord, Column, ObsBatch, Ragged, convert, objects
-from typedbatch._tree.lengths import leaves
+from typedbatch._core.lengths import leaves
 from typedbatch.bridges.torch_data import BatchDataset, collate
 from typedbatch.conversion import to_numpy, to_torch
 from typedbatch.errors import LeafError

@@ -9,7 +9,7 @@ from torch.distributions import Bernoulli, Categorical, Independent, Normal
 
 from tests.ops.helpers import assert_array
 from typedbatch import Batch
-from typedbatch._tree.distributions import dist_to_atleast_2d, get_len_of_dist, get_sliced_dist
+from typedbatch._core.distributions import dist_to_atleast_2d, get_len_of_dist, get_sliced_dist
 
 
 def test_a_slice_takes_the_rows_of_a_categorical():

@@ -18,7 +18,7 @@ from torch.distributions import Normal
 
 from tests.ops.helpers import rollout
 from typedbatch import Batch
-from typedbatch._tree.kinds import object_array
+from typedbatch._core.kinds import object_array
 
 
 @pytest.mark.parametrize(

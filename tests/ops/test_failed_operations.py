@@ -17,7 +17,7 @@ from torch.distributions import Normal
 
 from tests.ops.helpers import assert_identical
 from typedbatch import Batch
-from typedbatch._tree.memory import Taken, span
+from typedbatch._core.memory import Taken, span
 from typedbatch.errors import StructureError, TypedBatchError
 
 byte_bounds = np.lib.array_utils.byte_bounds if hasattr(np.lib, "array_utils") else np.byte_bounds

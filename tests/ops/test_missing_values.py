@@ -12,7 +12,7 @@ from torch.distributions import Normal
 
 from tests.ops.helpers import assert_array, rollout
 from typedbatch import Batch
-from typedbatch._tree.kinds import object_array
+from typedbatch._core.kinds import object_array
 
 
 def holes() -> Batch:

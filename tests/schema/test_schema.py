@@ -18,7 +18,7 @@ from torch import Tensor
 
 from tests.validation.helpers import Array, Cam, record
 from typedbatch import Batch, BatchRecord, Finite, RolloutBatch, RolloutBatchProtocol, conforms, rule, schema_of
-from typedbatch._tree.kinds import ARRAY, BATCH, NONE, TENSOR
+from typedbatch._core.kinds import ARRAY, BATCH, NONE, TENSOR
 from typedbatch.schema.fields import Schema
 
 

@@ -14,7 +14,7 @@ import torch.distributions as D
 from torch import Tensor
 from torch.distributions import constraints
 
-from typedbatch._tree.distributions import (
+from typedbatch._core.distributions import (
     get_sliced_dist,
 )
 

@@ -22,7 +22,7 @@ from tests.tree.cases import (
     snapshot,
     tensors_in,
 )
-from typedbatch._tree.distributions import (
+from typedbatch._core.distributions import (
     cat_dists,
     dists_equal,
     get_sliced_dist,

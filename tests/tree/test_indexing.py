@@ -32,7 +32,7 @@ from tests.tree.cases import (
     tril,
 )
 from typedbatch import Batch
-from typedbatch._tree.distributions import (
+from typedbatch._core.distributions import (
     dist_to_atleast_2d,
     get_len_of_dist,
     get_sliced_dist,

@@ -27,7 +27,7 @@ from tests.tree.cases import (
     tril,
     unit,
 )
-from typedbatch._tree.distributions import (
+from typedbatch._core.distributions import (
     cat_dists,
     dists_equal,
     get_sliced_dist,

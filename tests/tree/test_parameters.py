@@ -13,7 +13,7 @@ import torch
 import torch.distributions as D
 
 from tests.tree.cases import CASES, check_log_prob, positive, real, rows_of, squashed, tensors_in, unit
-from typedbatch._tree.distributions import (
+from typedbatch._core.distributions import (
     cat_dists,
     dists_equal,
     get_sliced_dist,

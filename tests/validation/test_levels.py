@@ -263,7 +263,7 @@ def test_first_is_for_values():
 
 
 def test_the_variable_of_the_environment_takes_a_number_of_rows():
-    code = "from typedbatch._level import current_level, rows_to_check; print(current_level(), rows_to_check())"
+    code = "from typedbatch._core.level import current_level, rows_to_check; print(current_level(), rows_to_check())"
     for text, expected in (("values:first=16", "values 16"), ("values", "values None")):
         environment = {**os.environ, "TYPEDBATCH_CHECK": text}
         run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
@@ -321,7 +321,7 @@ def test_batches_are_for_values():
 
 
 def test_the_variable_of_the_environment_takes_a_number_of_batches():
-    code = "from typedbatch._level import default_level; print(default_level())"
+    code = "from typedbatch._core.level import default_level; print(default_level())"
     for text in ("values:batches=3", "values:first=16:batches=3", "structure"):
         environment = {**os.environ, "TYPEDBATCH_CHECK": text}
         run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)

@@ -20,7 +20,7 @@ from typedbatch import (
     conforms,
     validate,
 )
-from typedbatch._tree.kinds import new_tree
+from typedbatch._core.kinds import new_tree
 
 
 class Seen(BatchProtocol, Protocol):

@@ -9,16 +9,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from typedbatch._ops.inplace import (
-    REFUSALS,
-    Operation,
-    apply_in_place,
-    is_operand,
-    on_torch,
-    require_same_names,
-    symbol,
-)
-from typedbatch._tree.kinds import (
+from typedbatch._core.kinds import (
     ARRAY,
     BATCH,
     NONE,
@@ -33,8 +24,17 @@ from typedbatch._tree.kinds import (
     new_sequences,
     new_tree,
 )
-from typedbatch._tree.lengths import require_rows
-from typedbatch._tree.meta import keep_meta
+from typedbatch._core.lengths import require_rows
+from typedbatch._core.meta import keep_meta
+from typedbatch._ops.inplace import (
+    REFUSALS,
+    Operation,
+    apply_in_place,
+    is_operand,
+    on_torch,
+    require_same_names,
+    symbol,
+)
 from typedbatch.errors import LeafError, StructureError, TypedBatchError
 
 T = TypeVar("T", bound=Tree)

@@ -10,13 +10,8 @@ import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
-from typedbatch._declaration import object_fields
-from typedbatch._ops.casting import fitted, require_no_mask
-from typedbatch._ops.combine import require_names, stack_fields
-from typedbatch._ops.construct import to_leaf
-from typedbatch._ops.fast_assign import cleared_directly, leading, set_directly, written_directly, zero
-from typedbatch._ops.indexing import forward_slices, plain_index, take_of_tensor
-from typedbatch._tree.kinds import (
+from typedbatch._core.declaration import object_fields
+from typedbatch._core.kinds import (
     ARRAY,
     BATCH,
     MAPPING,
@@ -37,8 +32,13 @@ from typedbatch._tree.kinds import (
     object_array,
     write_obstacle,
 )
-from typedbatch._tree.lengths import count_rows
-from typedbatch._tree.memory import Write, once_each
+from typedbatch._core.lengths import count_rows
+from typedbatch._core.memory import Write, once_each
+from typedbatch._ops.casting import fitted, require_no_mask
+from typedbatch._ops.combine import require_names, stack_fields
+from typedbatch._ops.construct import to_leaf
+from typedbatch._ops.fast_assign import cleared_directly, leading, set_directly, written_directly, zero
+from typedbatch._ops.indexing import forward_slices, plain_index, take_of_tensor
 from typedbatch.errors import RowAssignmentError, RowIndexError, StructureError, TypedBatchError, under
 
 Fields = dict[str, Any]

@@ -11,8 +11,8 @@ import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
+from typedbatch._core.kinds import ARRAY, KINDS, TENSOR, describe, is_masked, is_objects, mask_obstacle
 from typedbatch._ops.conversion import leaf_to_numpy, torch_side
-from typedbatch._tree.kinds import ARRAY, KINDS, TENSOR, describe, is_masked, is_objects, mask_obstacle
 from typedbatch.errors import RowAssignmentError
 
 if TYPE_CHECKING:

@@ -12,10 +12,9 @@ import numpy as np
 from numpy import concatenate, ndarray
 from numpy.typing import NDArray
 
-from typedbatch._declaration import absent_fields, object_fields
-from typedbatch._foreign_batches import bridge_from
-from typedbatch._ops.joined_meta import MetaRule, joined_meta, require_rule
-from typedbatch._tree.kinds import (
+from typedbatch._core.declaration import absent_fields, object_fields
+from typedbatch._core.foreign_batches import bridge_from
+from typedbatch._core.kinds import (
     ARRAY,
     BATCH,
     DISTRIBUTION,
@@ -41,8 +40,9 @@ from typedbatch._tree.kinds import (
     new_tree,
     object_array,
 )
-from typedbatch._tree.lengths import count_rows, equal_rows, unequal_fields
-from typedbatch._tree.meta import FieldsWithMeta, set_meta
+from typedbatch._core.lengths import count_rows, equal_rows, unequal_fields
+from typedbatch._core.meta import FieldsWithMeta, set_meta
+from typedbatch._ops.joined_meta import MetaRule, joined_meta, require_rule
 from typedbatch.errors import FieldNameError, LeafError, NoLengthError, StructureError, TypedBatchError, under
 
 Missing = Literal["error", "pad"]
@@ -263,7 +263,7 @@ def stack_leaves(values: list[Any], kinds: set[Kind], axis: int) -> Any:
     if kinds == {TENSOR}:
         return _joined(sys.modules["torch"].stack, values, axis)
     if kinds == {DISTRIBUTION}:
-        from typedbatch._tree.distributions import stack_dists
+        from typedbatch._core.distributions import stack_dists
 
         return stack_dists(values, axis)
     if kinds == {RAGGED}:
@@ -410,7 +410,7 @@ def _cat_values(values: list[Any], wholes: Sequence[Mapping[str, Any]], missing:
     if kinds == {NONE}:
         return None
     if kinds == {DISTRIBUTION}:
-        from typedbatch._tree.distributions import cat_dists
+        from typedbatch._core.distributions import cat_dists
 
         return cat_dists(values)
     if kinds == {RAGGED}:

@@ -11,20 +11,9 @@ import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
-from typedbatch._declaration import object_fields
-from typedbatch._foreign_batches import bridge_from, full_name
-from typedbatch._ops.combine import (
-    CALLED_ON_BATCHES,
-    DATES,
-    join_masked,
-    keeps_whole_numbers,
-    require_names,
-    require_same_dates,
-    stack_fields,
-)
-from typedbatch._ops.copying import shallow
-from typedbatch._ops.joined_meta import joined_meta
-from typedbatch._tree.kinds import (
+from typedbatch._core.declaration import object_fields
+from typedbatch._core.foreign_batches import bridge_from, full_name
+from typedbatch._core.kinds import (
     ARRAY,
     BATCH,
     KINDS,
@@ -43,7 +32,18 @@ from typedbatch._tree.kinds import (
     new_tree,
     object_array,
 )
-from typedbatch._tree.meta import as_meta, meta_of, set_meta
+from typedbatch._core.meta import as_meta, meta_of, set_meta
+from typedbatch._ops.combine import (
+    CALLED_ON_BATCHES,
+    DATES,
+    join_masked,
+    keeps_whole_numbers,
+    require_names,
+    require_same_dates,
+    stack_fields,
+)
+from typedbatch._ops.copying import shallow
+from typedbatch._ops.joined_meta import joined_meta
 from typedbatch.errors import FieldNameError, LeafError, StructureError, TypedBatchError
 
 if TYPE_CHECKING:

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import numpy as np
 from numpy import ndarray
 
-from typedbatch._ops.construct import to_leaf
-from typedbatch._tree.kinds import (
+from typedbatch._core.kinds import (
     ARRAY,
     BATCH,
     DISTRIBUTION,
@@ -31,8 +30,9 @@ from typedbatch._tree.kinds import (
     new_sequences,
     object_array,
 )
-from typedbatch._tree.lengths import require_rows
-from typedbatch._tree.meta import keep_meta
+from typedbatch._core.lengths import require_rows
+from typedbatch._core.meta import keep_meta
+from typedbatch._ops.construct import to_leaf
 from typedbatch.errors import LeafError, MissingDependencyError, SettingError, TypedBatchError
 
 if TYPE_CHECKING:
@@ -108,14 +108,14 @@ _torch_side: list[Any] = []
 
 
 def torch_side() -> Any:
-    """Import ``typedbatch._tree.tensors``, and with it torch, at the first tensor, and return that module.
+    """Import ``typedbatch._core.tensors``, and with it torch, at the first tensor, and return that module.
 
     Raises:
         MissingDependencyError: Torch is not installed.
     """
     if not _torch_side:  # a list and no functools.cache, of which torch.compile warns
         try:
-            from typedbatch._tree import tensors
+            from typedbatch._core import tensors
         except ModuleNotFoundError as error:
             raise MissingDependencyError("tensors need torch; pip install 'typedbatch[torch]'") from error
         _torch_side.append(tensors)
@@ -251,7 +251,7 @@ def leaf_to_torch(dtype: Dtype | None, device: Device | None, only_floats: bool 
         if kind is TENSOR:
             return cast(leaf, dtype, device)
         if kind is DISTRIBUTION:
-            from typedbatch._tree.distributions import map_dist
+            from typedbatch._core.distributions import map_dist
 
             return leaf if device is None else map_dist(leaf, lambda tensor: tensor.to(device))
         return map_values(leaf, convert) if kind is RAGGED else map_objects(leaf, convert)
@@ -366,7 +366,7 @@ def at_least_2d(leaf: Any) -> Any:
 
         return torch.atleast_2d(leaf)  # type: ignore[no-untyped-call]  # torch does not annotate it.
     if kind is DISTRIBUTION:
-        from typedbatch._tree.distributions import dist_to_atleast_2d
+        from typedbatch._core.distributions import dist_to_atleast_2d
 
         return dist_to_atleast_2d(leaf)
     return leaf if kind in (NONE, OBJECT) else np.atleast_2d(leaf)
@@ -403,7 +403,7 @@ def _on_tensors(tree: T, on_leaf: Callable[[Any], Any], on_parameter: Callable[[
         if kind is TENSOR:
             return on_leaf(leaf)
         if kind is DISTRIBUTION:
-            from typedbatch._tree.distributions import map_dist
+            from typedbatch._core.distributions import map_dist
 
             return map_dist(leaf, on_parameter)
         if (kind is ARRAY or kind is SCALAR) and leaf.dtype.kind in "biufc":

@@ -9,8 +9,8 @@ from typing import Any, Final, TypeVar
 
 from numpy import ndarray
 
-from typedbatch._tree.kinds import DISTRIBUTION, KINDS, TENSOR, Tree, describe
-from typedbatch._tree.meta import FieldsWithMeta, keep_meta, meta_of, set_meta
+from typedbatch._core.kinds import DISTRIBUTION, KINDS, TENSOR, Tree, describe
+from typedbatch._core.meta import FieldsWithMeta, keep_meta, meta_of, set_meta
 from typedbatch.errors import LeafError, TypedBatchError
 
 T = TypeVar("T", bound=Tree)
@@ -78,11 +78,11 @@ def deep_leaf(leaf: Any, memo: dict[int, Any]) -> Any:
         return copied
     kind = KINDS[type(leaf)]
     if kind is TENSOR:
-        from typedbatch._tree.tensors import clone
+        from typedbatch._core.tensors import clone
 
         result: Any = clone(leaf, memo)
     elif kind is DISTRIBUTION:
-        from typedbatch._tree.distributions import map_dist
+        from typedbatch._core.distributions import map_dist
 
         result = map_dist(leaf, lambda tensor: tensor.clone())
     elif type(leaf) is ndarray and not leaf.dtype.hasobject:
@@ -114,7 +114,7 @@ def reduced(tree: Tree, protocol: Any) -> Any:
     state = parts[2]
     if not any(type(value) is not ndarray and KINDS[type(value)] is TENSOR for value in state.values()):
         return parts
-    from typedbatch._tree.tensors import for_pickle
+    from typedbatch._core.tensors import for_pickle
 
     pickled = {name: for_pickle(v) if KINDS[type(v)] is TENSOR else v for name, v in state.items()}
     state = FieldsWithMeta(pickled, state.meta) if isinstance(state, FieldsWithMeta) else pickled

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from typedbatch._core.kinds import ARRAY, BATCH, KINDS, SCALAR, TENSOR, Tree, describe, is_placeholder, leading_shape
+from typedbatch._core.lengths import leaves
+from typedbatch._core.meta import meta_of
 from typedbatch._report import cut
-from typedbatch._tree.kinds import ARRAY, BATCH, KINDS, SCALAR, TENSOR, Tree, describe, is_placeholder, leading_shape
-from typedbatch._tree.lengths import leaves
-from typedbatch._tree.meta import meta_of
 
 _MOST: Final = 40
 """Largest number of elements that an array is shown with in full."""

@@ -7,8 +7,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from typedbatch._report import cut
-from typedbatch._tree.kinds import (
+from typedbatch._core.kinds import (
     ARRAY,
     BATCH,
     DISTRIBUTION,
@@ -22,7 +21,8 @@ from typedbatch._tree.kinds import (
     is_objects,
     mask_of,
 )
-from typedbatch._tree.meta import meta_of
+from typedbatch._core.meta import meta_of
+from typedbatch._report import cut
 
 
 class _Close(NamedTuple):
@@ -95,7 +95,7 @@ def _same(a: Any, b: Any, how: _Close | None) -> bool:
             if _is_exact(how) and TENSOR in (kind, other):
                 if kind is other:
                     return a.dtype == b.dtype and a.shape == b.shape and _equals(a.to(b.device), b, how)
-                from typedbatch._tree.tensors import in_numpy
+                from typedbatch._core.tensors import in_numpy
 
                 if not in_numpy(a if kind is TENSOR else b):  # Other dtypes become wider ones in numpy.
                     return False
@@ -105,7 +105,7 @@ def _same(a: Any, b: Any, how: _Close | None) -> bool:
         if kind is BATCH:
             return _same_trees(a, b, how)
         if kind is DISTRIBUTION:
-            from typedbatch._tree.distributions import dists_equal
+            from typedbatch._core.distributions import dists_equal
 
             return dists_equal(a, b, lambda x, y: _same(x, y, how))
         if kind is RAGGED:
@@ -140,7 +140,7 @@ def as_array(leaf: Any) -> Any:
     """Return a leaf as an array; a tensor is converted, and a masked array keeps its mask."""
     if KINDS[type(leaf)] is not TENSOR:
         return leaf if is_masked(leaf) else np.asarray(leaf)
-    from typedbatch._tree.tensors import to_array
+    from typedbatch._core.tensors import to_array
 
     return to_array(leaf)
 

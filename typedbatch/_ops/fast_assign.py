@@ -13,7 +13,7 @@ import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
-from typedbatch._tree.kinds import Tree
+from typedbatch._core.kinds import Tree
 
 Fields = dict[str, Any]
 

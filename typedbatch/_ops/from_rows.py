@@ -7,11 +7,8 @@ from typing import Any, Final, Literal, TypeVar
 
 import numpy as np
 
-from typedbatch._declaration import object_fields
-from typedbatch._ops.combine import common_type, spread, stack_leaves
-from typedbatch._ops.construct import to_array
-from typedbatch._ops.joined_meta import joined_meta
-from typedbatch._tree.kinds import (
+from typedbatch._core.declaration import object_fields
+from typedbatch._core.kinds import (
     ARRAY,
     BATCH,
     DISTRIBUTION,
@@ -26,7 +23,10 @@ from typedbatch._tree.kinds import (
     new_tree,
     object_array,
 )
-from typedbatch._tree.meta import as_meta, set_meta
+from typedbatch._core.meta import as_meta, set_meta
+from typedbatch._ops.combine import common_type, spread, stack_leaves
+from typedbatch._ops.construct import to_array
+from typedbatch._ops.joined_meta import joined_meta
 from typedbatch.errors import LeafError, SettingError, StructureError, TypedBatchError, under
 
 MissingInRows = Literal["error", "none", "zero"]

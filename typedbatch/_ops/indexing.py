@@ -10,8 +10,8 @@ import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
-from typedbatch._compiling import is_compiling
-from typedbatch._tree.kinds import (
+from typedbatch._core.compiling import is_compiling
+from typedbatch._core.kinds import (
     ARRAY,
     DISTRIBUTION,
     KINDS,
@@ -24,7 +24,7 @@ from typedbatch._tree.kinds import (
     kind_of,
     leading_shape,
 )
-from typedbatch._tree.meta import keep_meta
+from typedbatch._core.meta import keep_meta
 from typedbatch.errors import RowIndexError, TypedBatchError
 
 T = TypeVar("T", bound=Tree)
@@ -142,7 +142,7 @@ def take_of_leaf(value: Any, index: Any) -> Any:
     if kind is ARRAY:
         return value[index]
     if kind is DISTRIBUTION:
-        from typedbatch._tree.distributions import get_sliced_dist
+        from typedbatch._core.distributions import get_sliced_dist
 
         return get_sliced_dist(value, index)
     if kind is NONE:

@@ -12,8 +12,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from numpy import ndarray
 
-from typedbatch._ops.fast_assign import AS_MADE, Fields, base_of_view
-from typedbatch._tree.kinds import (
+from typedbatch._core.kinds import (
     ARRAY,
     BATCH,
     SCALAR,
@@ -26,7 +25,8 @@ from typedbatch._tree.kinds import (
     mask_obstacle,
     write_obstacle,
 )
-from typedbatch._tree.memory import Write, duplicate, once_each
+from typedbatch._core.memory import Write, duplicate, once_each
+from typedbatch._ops.fast_assign import AS_MADE, Fields, base_of_view
 from typedbatch.errors import LeafError, StructureError, under
 
 T = TypeVar("T", bound=Tree)
@@ -85,7 +85,7 @@ def on_torch(value: Any, tensor: Any) -> Any:
     """Return an array as a tensor on the device of ``tensor``, so that torch computes; return others unchanged."""
     if kind_of(value) not in (ARRAY, SCALAR):
         return value
-    from typedbatch._tree.tensors import to_tensor
+    from typedbatch._core.tensors import to_tensor
 
     return to_tensor(value).to(tensor.device)
 

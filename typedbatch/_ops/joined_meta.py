@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
+from typedbatch._core.kinds import describe
+from typedbatch._core.meta import FieldsWithMeta
 from typedbatch._ops.equality import same_value
 from typedbatch._report import cut
-from typedbatch._tree.kinds import describe
-from typedbatch._tree.meta import FieldsWithMeta
 from typedbatch.errors import SettingError, StructureError
 
 MetaRule: TypeAlias = Literal["error", "first", "drop"] | Mapping[str, Callable[[list[Any]], Any]]

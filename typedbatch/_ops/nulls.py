@@ -7,10 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from typedbatch._ops.construct import to_leaf
-from typedbatch._ops.conversion import leaf_to_numpy, map_leaves
-from typedbatch._ops.indexing import take
-from typedbatch._tree.kinds import (
+from typedbatch._core.kinds import (
     ARRAY,
     BATCH,
     KINDS,
@@ -25,7 +22,10 @@ from typedbatch._tree.kinds import (
     kind_of,
     mask_of,
 )
-from typedbatch._tree.lengths import equal_rows, leaves
+from typedbatch._core.lengths import equal_rows, leaves
+from typedbatch._ops.construct import to_leaf
+from typedbatch._ops.conversion import leaf_to_numpy, map_leaves
+from typedbatch._ops.indexing import take
 
 if TYPE_CHECKING:
     from typedbatch.batch import Batch

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from typedbatch._core.kinds import BATCH, TENSOR, Tree, kind_of
+from typedbatch._core.lengths import shared_dims
 from typedbatch._ops.arithmetic import apply, apply_ufunc
 from typedbatch._ops.combine import cat_trees, stack_trees
 from typedbatch._ops.construct import to_leaf
 from typedbatch._ops.equality import allclose, equal
-from typedbatch._tree.kinds import BATCH, TENSOR, Tree, kind_of
-from typedbatch._tree.lengths import shared_dims
 from typedbatch.errors import LeafError
 
 Function = Callable[..., Any]
@@ -97,7 +97,7 @@ def _on_leaf(function: Function, kwargs: Mapping[str, Any]) -> Function:
     def call(*values: Any) -> Any:
         if TENSOR not in map(kind_of, values):
             return function(*values, **kwargs)
-        from typedbatch._tree import tensors
+        from typedbatch._core import tensors
 
         if function in tensors.REDUCTIONS:
             return tensors.REDUCTIONS[function](*values, **kwargs)

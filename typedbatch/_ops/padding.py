@@ -9,9 +9,7 @@ import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
-from typedbatch._ops.casting import fitted
-from typedbatch._ops.conversion import torch_side
-from typedbatch._tree.kinds import (
+from typedbatch._core.kinds import (
     ARRAY,
     KINDS,
     NONE,
@@ -24,8 +22,10 @@ from typedbatch._tree.kinds import (
     leading_shape,
     new_tree,
 )
-from typedbatch._tree.lengths import leaves
-from typedbatch._tree.meta import keep_meta
+from typedbatch._core.lengths import leaves
+from typedbatch._core.meta import keep_meta
+from typedbatch._ops.casting import fitted
+from typedbatch._ops.conversion import torch_side
 from typedbatch.errors import RowAssignmentError, RowIndexError, StructureError, TypedBatchError, did_you_mean, under
 
 T = TypeVar("T", bound=Tree)
@@ -94,7 +94,7 @@ class _Rows:
             return take_sequences(value, self._rows)
         if self._absent is not None:
             raise RowIndexError(f"{describe(value)} cannot be filled with zeros")
-        from typedbatch._tree.distributions import get_sliced_dist
+        from typedbatch._core.distributions import get_sliced_dist
 
         return get_sliced_dist(value, self._rows)
 

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from typedbatch._core.kinds import KINDS, TENSOR, Sequences, Tree, describe, new_sequences, new_tree
+from typedbatch._core.lengths import MOST_ROWS
 from typedbatch._ops.combine import Missing, cat_trees
 from typedbatch._ops.construct import to_leaf
 from typedbatch._ops.indexing import no_rows, take_basic, take_of_leaf
-from typedbatch._tree.kinds import KINDS, TENSOR, Sequences, Tree, describe, new_sequences, new_tree
-from typedbatch._tree.lengths import MOST_ROWS
 from typedbatch.errors import RowIndexError, SizeError, StructureError, under
 
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from typedbatch._core.kinds import Tree
+from typedbatch._core.lengths import count_rows, longer_fields, rows_to_take
 from typedbatch._ops.indexing import take_basic, take_rows
-from typedbatch._tree.kinds import Tree
-from typedbatch._tree.lengths import count_rows, longer_fields, rows_to_take
 from typedbatch.errors import SettingError, SizeError
 
 if TYPE_CHECKING:

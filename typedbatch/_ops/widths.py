@@ -7,10 +7,10 @@ from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
 
+from typedbatch._core.kinds import ARRAY, KINDS, TENSOR, Tree, blank, leading_shape
 from typedbatch._ops.casting import fitted
 from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch._ops.copying import shallow
-from typedbatch._tree.kinds import ARRAY, KINDS, TENSOR, Tree, blank, leading_shape
 from typedbatch.errors import SettingError, StructureError, did_you_mean, under
 
 Widths: TypeAlias = Literal["error", "pad"] | Mapping[str, Literal["left", "right"]]

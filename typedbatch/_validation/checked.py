@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
-from typedbatch._level import Level, current_level, level_named
+from typedbatch._core.level import Level, current_level, level_named
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -12,8 +12,8 @@ from typing import Any, NotRequired, Required, Union, get_args, get_origin
 
 from typing_extensions import Format, ReadOnly, get_annotations
 
-from typedbatch._level import Level
-from typedbatch._tree.kinds import Tree
+from typedbatch._core.kinds import Tree
+from typedbatch._core.level import Level
 from typedbatch._validation.validate import Boundary, Validator, validator_of
 from typedbatch.errors import DeclarationError, SchemaError
 from typedbatch.schema.annotations import alternatives, bare, resolve, scope_of

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from typing_extensions import TypeForm
 
-from typedbatch._compiling import break_graph, is_compiling
-from typedbatch._ops.conversion import leaf_to_device, leaf_to_numpy
-from typedbatch._tree.kinds import (
+from typedbatch._core.compiling import break_graph, is_compiling
+from typedbatch._core.kinds import (
     ARRAY,
     BATCH,
     KINDS,
@@ -22,7 +21,8 @@ from typedbatch._tree.kinds import (
     new_sequences,
     new_tree,
 )
-from typedbatch._tree.meta import keep_meta
+from typedbatch._core.meta import keep_meta
+from typedbatch._ops.conversion import leaf_to_device, leaf_to_numpy
 from typedbatch._validation.validate import class_for, validate_at
 from typedbatch.batch import Batch
 from typedbatch.errors import LeafError, SettingError, TypedBatchError

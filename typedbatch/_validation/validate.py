@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from typing_extensions import TypeForm, TypeIs
 
-from typedbatch._compiling import break_graph, is_compiling
-from typedbatch._declaration import is_own, show_place
-from typedbatch._level import Level, current_level, level_named, values_are_due
+from typedbatch._core.compiling import break_graph, is_compiling
+from typedbatch._core.declaration import is_own, show_place
+from typedbatch._core.kinds import Tree, describe, new_tree
+from typedbatch._core.level import Level, current_level, level_named, values_are_due
+from typedbatch._core.meta import as_meta, keep_meta, set_meta
 from typedbatch._names import nearest
 from typedbatch._ops.construct import fill
 from typedbatch._ops.copying import shallow
 from typedbatch._ops.display import summary
-from typedbatch._tree.kinds import Tree, describe, new_tree
-from typedbatch._tree.meta import as_meta, keep_meta, set_meta
 from typedbatch.batch import Batch
 from typedbatch.errors import DeclarationError, FieldNameError, LeafError, Problem, SchemaError
 from typedbatch.protocols import BatchProtocol

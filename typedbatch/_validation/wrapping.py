@@ -14,9 +14,9 @@ from typing import Any, Unpack, get_args, get_origin
 import typing_extensions
 from typing_extensions import is_typeddict
 
-from typedbatch._compiling import break_graph, called_while_compiling, is_compiling
-from typedbatch._declaration import outside, show_place
-from typedbatch._level import Level, current_level
+from typedbatch._core.compiling import break_graph, called_while_compiling, is_compiling
+from typedbatch._core.declaration import outside, show_place
+from typedbatch._core.level import Level, current_level
 from typedbatch._validation.containers import field_validators, find_validator, numbered, relay
 from typedbatch._validation.validate import UNSTEADY, Validator, validate_at
 from typedbatch.batch import Batch

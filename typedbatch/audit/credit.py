@@ -11,8 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from typedbatch._core.kinds import ARRAY, TENSOR, kind_of
 from typedbatch._ops.conversion import leaf_to_numpy
-from typedbatch._tree.kinds import ARRAY, TENSOR, kind_of
 from typedbatch.audit.lessons import Effect, Lessons, other_values
 from typedbatch.audit.report import AuditCode, Finding
 from typedbatch.audit.tags import ADVANTAGES, OLD_LOGP, REF_LOGP, RETURNS, REWARDS, SCORES, TERMINATED, TRUNCATED

@@ -15,7 +15,7 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 from torch.optim import Optimizer
 
-from typedbatch._tree.kinds import Tree
+from typedbatch._core.kinds import Tree
 
 _FOREIGN = ("torch", "numpy", "builtins", "gymnasium", "collections", "typing", "types", "weakref", "logging", "re")
 _DEEPEST = 5

@@ -15,7 +15,7 @@ from torch import nn
 from torch._C import DisableTorchFunction
 from torch.distributions import Distribution
 
-from typedbatch._tree.kinds import ARRAY, BATCH, KINDS, TENSOR
+from typedbatch._core.kinds import ARRAY, BATCH, KINDS, TENSOR
 from typedbatch.audit.report import function_here, here
 from typedbatch.audit.tags import MUST_READ, UNKNOWN, Columns, Field, Rows, Tag, Tags
 from typedbatch.batch import Batch

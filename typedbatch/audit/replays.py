@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-from typedbatch._tree.kinds import BATCH, TENSOR, kind_of
+from typedbatch._core.kinds import BATCH, TENSOR, kind_of
 from typedbatch.audit.credit import Credit, TokenCredit
 from typedbatch.audit.lessons import Lessons, can_fork, in_child, tensors_of_child
 from typedbatch.audit.objects import parameters_of

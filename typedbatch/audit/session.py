@@ -12,8 +12,8 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any, Final, Literal, TypeVar, get_args
 
-from typedbatch._tree.kinds import BATCH, kind_of
-from typedbatch._tree.lengths import require_at_least
+from typedbatch._core.kinds import BATCH, kind_of
+from typedbatch._core.lengths import require_at_least
 from typedbatch.audit.checks import CHECKS
 from typedbatch.audit.objects import Objects, variables_of
 from typedbatch.audit.replays import PADDING, Replays

@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 from typing_extensions import override
 
+from typedbatch._core.kinds import BATCH, TENSOR, describe, kind_of
 from typedbatch._ops.conversion import leaf_to_numpy
-from typedbatch._tree.kinds import BATCH, TENSOR, describe, kind_of
 from typedbatch.audit.lessons import other_values
 from typedbatch.audit.objects import Objects
 from typedbatch.audit.replays import other_padding

@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from typing_extensions import TypeForm
 
+from typedbatch._core.depth import require_depth
+from typedbatch._core.kinds import ARRAY, BATCH, KINDS, NONE, RAGGED, TENSOR, Tree, describe, new_tree, object_array
+from typedbatch._core.lengths import equal_rows, require_bounded
+from typedbatch._core.meta import as_meta, meta_of, set_meta
 from typedbatch._ops.conversion import leaf_to_numpy
-from typedbatch._tree.depth import require_depth
-from typedbatch._tree.kinds import ARRAY, BATCH, KINDS, NONE, RAGGED, TENSOR, Tree, describe, new_tree, object_array
-from typedbatch._tree.lengths import equal_rows, require_bounded
-from typedbatch._tree.meta import as_meta, meta_of, set_meta
 from typedbatch._validation.convert import convert
 from typedbatch.batch import Batch
 from typedbatch.errors import (

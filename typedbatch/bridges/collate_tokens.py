@@ -7,11 +7,11 @@ from typing import Any, Generic, TypeVar
 
 import torch
 
-from typedbatch._declaration import number_fields, object_fields
+from typedbatch._core.declaration import number_fields, object_fields
+from typedbatch._core.kinds import KINDS, TENSOR, describe
+from typedbatch._core.lengths import require_at_least
 from typedbatch._ops.from_rows import columns_of, fields_of_rows, lists_to_arrays
 from typedbatch._ops.widths import MASK_OF, PER_TOKEN
-from typedbatch._tree.kinds import KINDS, TENSOR, describe
-from typedbatch._tree.lengths import require_at_least
 from typedbatch._validation.validate import extend
 from typedbatch.batch import Batch
 from typedbatch.errors import FieldNameError, LeafError, MissingFieldError, SettingError, StructureError, under

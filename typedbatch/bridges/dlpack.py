@@ -7,11 +7,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from typedbatch._core.depth import require_depth
+from typedbatch._core.kinds import ARRAY, BATCH, KINDS, TENSOR, Tree, describe, new_tree
+from typedbatch._core.lengths import require_bounded
 from typedbatch._ops.combine import require_names
 from typedbatch._ops.conversion import torch_side
-from typedbatch._tree.depth import require_depth
-from typedbatch._tree.kinds import ARRAY, BATCH, KINDS, TENSOR, Tree, describe, new_tree
-from typedbatch._tree.lengths import require_bounded
 from typedbatch.batch import Batch
 from typedbatch.errors import LeafError, SettingError, TypedBatchError, under
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from typedbatch._core.depth import require_depth
+from typedbatch._core.kinds import TENSOR, describe, kind_of
 from typedbatch._space_values import nested, with_final
-from typedbatch._tree.depth import require_depth
-from typedbatch._tree.kinds import TENSOR, describe, kind_of
 from typedbatch.batch import Batch
 from typedbatch.errors import LeafError
 from typedbatch.records import ObsBatch, RolloutBatch

@@ -10,10 +10,10 @@ import numpy as np
 from minari import EpisodeData, MinariDataset
 from minari.data_collector import EpisodeBuffer
 
+from typedbatch._core.kinds import ARRAY, BATCH, describe, is_placeholder, kind_of
+from typedbatch._core.lengths import count_rows, equal_rows, leaves, require_bounded
 from typedbatch._ops.padding import after_zeros
 from typedbatch._space_values import nested, unnested
-from typedbatch._tree.kinds import ARRAY, BATCH, describe, is_placeholder, kind_of
-from typedbatch._tree.lengths import count_rows, equal_rows, leaves, require_bounded
 from typedbatch.batch import Batch
 from typedbatch.episodes import split_by_episode
 from typedbatch.errors import LeafError, StructureError

@@ -28,13 +28,8 @@ from pydantic import Field as ModelField
 from pydantic.errors import PydanticUserError
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, ValidationError, core_schema
 
-from typedbatch._ops.casting import as_declared
-from typedbatch._ops.construct import objects, to_leaf
-from typedbatch._ops.conversion import leaf_to_numpy
-from typedbatch._ops.copying import deep_leaf
-from typedbatch._report import in_a_line
-from typedbatch._tree.depth import fields_of, require_depth
-from typedbatch._tree.kinds import (
+from typedbatch._core.depth import fields_of, require_depth
+from typedbatch._core.kinds import (
     ARRAY,
     BATCH,
     DISTRIBUTION,
@@ -50,6 +45,11 @@ from typedbatch._tree.kinds import (
     is_objects,
     kind_of,
 )
+from typedbatch._ops.casting import as_declared
+from typedbatch._ops.construct import objects, to_leaf
+from typedbatch._ops.conversion import leaf_to_numpy
+from typedbatch._ops.copying import deep_leaf
+from typedbatch._report import in_a_line
 from typedbatch._validation.validate import validate_at
 from typedbatch.batch import Batch
 from typedbatch.errors import DeclarationError, LeafError, SchemaError, TypedBatchError, under

@@ -7,11 +7,11 @@ from typing import Any, overload
 import numpy as np
 from ray.rllib.policy import sample_batch as rllib
 
+from typedbatch._core.kinds import BATCH, KINDS, describe, is_placeholder, new_tree, object_array
+from typedbatch._core.lengths import require_bounded
 from typedbatch._ops.construct import to_leaf
 from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch._space_values import named
-from typedbatch._tree.kinds import BATCH, KINDS, describe, is_placeholder, new_tree, object_array
-from typedbatch._tree.lengths import require_bounded
 from typedbatch.batch import Batch
 from typedbatch.errors import LeafError
 from typedbatch.protocols import BatchProtocol

@@ -10,7 +10,7 @@ import jaxtyping
 import numpy as np
 from gymnasium import spaces
 
-from typedbatch._tree.kinds import describe
+from typedbatch._core.kinds import describe
 from typedbatch.batch import Batch
 from typedbatch.errors import FieldNameError, LeafError
 from typedbatch.records import BatchRecord

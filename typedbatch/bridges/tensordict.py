@@ -16,9 +16,8 @@ from tensordict import (
 )
 from tensordict.utils import LinkedList
 
-from typedbatch._ops.conversion import torch_side
-from typedbatch._tree.depth import require_depth
-from typedbatch._tree.kinds import (
+from typedbatch._core.depth import require_depth
+from typedbatch._core.kinds import (
     ARRAY,
     BATCH,
     DISTRIBUTION,
@@ -33,8 +32,9 @@ from typedbatch._tree.kinds import (
     new_tree,
     object_array,
 )
-from typedbatch._tree.lengths import equal_rows, require_at_least, require_bounded
-from typedbatch._tree.meta import meta_of, set_meta
+from typedbatch._core.lengths import equal_rows, require_at_least, require_bounded
+from typedbatch._core.meta import meta_of, set_meta
+from typedbatch._ops.conversion import torch_side
 from typedbatch.batch import Batch
 from typedbatch.errors import LeafError, SizeError, StructureError, TypedBatchError, under
 from typedbatch.ragged import Ragged

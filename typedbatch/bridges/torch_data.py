@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 from torch.utils.data import Dataset
 
+from typedbatch._core.kinds import Tree
+from typedbatch._core.lengths import equal_rows, require_bounded
 from typedbatch._ops.indexing import take
-from typedbatch._tree.kinds import Tree
-from typedbatch._tree.lengths import equal_rows, require_bounded
 from typedbatch.batch import Batch
 from typedbatch.protocols import BatchProtocol
 

@@ -17,12 +17,12 @@ import torch.distributed as dist
 from numpy.typing import NDArray
 from torch import Tensor
 
+from typedbatch._core.kinds import ARRAY, KINDS, TENSOR, Sequences, Tree, is_masked, new_sequences
+from typedbatch._core.lengths import require_bounded
 from typedbatch._ops.conversion import leaf_to_numpy, torch_side
 from typedbatch._ops.copying import shallow
 from typedbatch._ops.joined_meta import MetaRule
 from typedbatch._ops.widths import Widths
-from typedbatch._tree.kinds import ARRAY, KINDS, TENSOR, Sequences, Tree, is_masked, new_sequences
-from typedbatch._tree.lengths import require_bounded
 from typedbatch.batch import Batch
 from typedbatch.errors import SettingError, under
 from typedbatch.protocols import BatchProtocol

@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from typing_extensions import TypeForm
 
+from typedbatch._core.kinds import KINDS, MAPPING, TENSOR, describe, is_objects, is_placeholder
+from typedbatch._core.lengths import equal_rows, require_bounded
+from typedbatch._core.meta import meta_of, set_meta
 from typedbatch._ops.construct import objects
-from typedbatch._tree.kinds import KINDS, MAPPING, TENSOR, describe, is_objects, is_placeholder
-from typedbatch._tree.lengths import equal_rows, require_bounded
-from typedbatch._tree.meta import meta_of, set_meta
 from typedbatch._validation.validate import extend
 from typedbatch.batch import Batch, cat
 from typedbatch.errors import FieldNameError, LeafError, MissingFieldError, StructureError, under

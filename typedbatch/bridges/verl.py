@@ -8,9 +8,9 @@ import torch
 from typing_extensions import TypeForm
 from verl.protocol import DataProto
 
-from typedbatch._tree.kinds import ARRAY, KINDS, TENSOR, describe, is_placeholder
-from typedbatch._tree.lengths import equal_rows, require_bounded
-from typedbatch._tree.meta import as_meta, meta_of, set_meta
+from typedbatch._core.kinds import ARRAY, KINDS, TENSOR, describe, is_placeholder
+from typedbatch._core.lengths import equal_rows, require_bounded
+from typedbatch._core.meta import as_meta, meta_of, set_meta
 from typedbatch._validation.validate import extend
 from typedbatch.batch import Batch
 from typedbatch.bridges.tensordict import from_tensordict, to_tensordict

@@ -11,9 +11,9 @@ import numpy as np
 from numpy import ndarray
 from typing_extensions import TypeVar
 
+from typedbatch._core.kinds import describe
+from typedbatch._core.lengths import require_at_least
 from typedbatch._ops.indexing import plain_index
-from typedbatch._tree.kinds import describe
-from typedbatch._tree.lengths import require_at_least
 from typedbatch.buffers.rings import Rings, Slots
 from typedbatch.errors import RowIndexError, SettingError, SizeError, StructureError
 from typedbatch.protocols import BatchProtocol, RolloutBatchProtocol

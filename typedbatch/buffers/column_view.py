@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 from numpy import ndarray
 
+from typedbatch._core.kinds import Tree, describe, is_placeholder, leading_shape, write_obstacle
+from typedbatch._core.lengths import leaves
+from typedbatch._core.meta import FieldsWithMeta
 from typedbatch._ops.construct import to_leaf
 from typedbatch._ops.conversion import leaf_to_numpy
-from typedbatch._tree.kinds import Tree, describe, is_placeholder, leading_shape, write_obstacle
-from typedbatch._tree.lengths import leaves
-from typedbatch._tree.meta import FieldsWithMeta
 from typedbatch.batch import Batch
 from typedbatch.buffers import transfer
 from typedbatch.buffers.arguments import FLAGS

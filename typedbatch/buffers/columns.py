@@ -9,8 +9,7 @@ import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
-from typedbatch._ops.casting import fitted, require_no_mask
-from typedbatch._tree.kinds import (
+from typedbatch._core.kinds import (
     ARRAY,
     BATCH,
     DISTRIBUTION,
@@ -23,6 +22,7 @@ from typedbatch._tree.kinds import (
     is_placeholder,
     new_tree,
 )
+from typedbatch._ops.casting import fitted, require_no_mask
 from typedbatch.errors import LeafError, RowAssignmentError, TypedBatchError, under
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import Any, TypeVar, get_args, get_origin
 from numpy import ndarray
 from typing_extensions import get_original_bases
 
-from typedbatch._level import current_level
-from typedbatch._tree.kinds import Tree, new_tree, object_array
+from typedbatch._core.kinds import Tree, new_tree, object_array
+from typedbatch._core.level import current_level
 from typedbatch._validation.validate import validate_at
 from typedbatch.buffers.arguments import FIELDS, FILLED_IN
 from typedbatch.buffers.incoming import as_row

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Self, TypeVar, Unpac
 import numpy as np
 from numpy.typing import NDArray
 
+from typedbatch._core.kinds import BATCH, KINDS, describe
 from typedbatch._ops.casting import fitted
 from typedbatch._ops.construct import refuse_on_instances
 from typedbatch._ops.conversion import leaf_to_numpy, to_numpy
 from typedbatch._ops.copying import deep_leaf
-from typedbatch._tree.kinds import BATCH, KINDS, describe
 from typedbatch._typing import Array
 from typedbatch.buffers import restore
 from typedbatch.buffers.arguments import BufferOptions, R, S, as_slots, count_of, number_of

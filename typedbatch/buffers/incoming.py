@@ -22,8 +22,7 @@ import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
-from typedbatch._ops.conversion import leaf_to_numpy, map_leaves
-from typedbatch._tree.kinds import (
+from typedbatch._core.kinds import (
     ARRAY,
     BATCH,
     DISTRIBUTION,
@@ -38,6 +37,7 @@ from typedbatch._tree.kinds import (
     new_tree,
     object_array,
 )
+from typedbatch._ops.conversion import leaf_to_numpy, map_leaves
 from typedbatch.buffers.columns import Fields, Lead, Plan
 from typedbatch.buffers.rings import Added, Slots
 from typedbatch.errors import LeafError, MissingFieldError, RowAssignmentError, StructureError

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
+from typedbatch._core.kinds import describe
 from typedbatch._ops.conversion import to_numpy
-from typedbatch._tree.kinds import describe
 from typedbatch._typing import Index
 from typedbatch.buffers.arguments import BufferOptions, R, as_slots, count_of, number_of
 from typedbatch.buffers.declared import DeclaredTypes

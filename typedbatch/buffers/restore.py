@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from typedbatch._core.kinds import Tree, describe, is_placeholder, leading_shape, new_tree
+from typedbatch._core.lengths import leaves
 from typedbatch._ops.conversion import leaf_to_numpy, require_device
-from typedbatch._tree.kinds import Tree, describe, is_placeholder, leading_shape, new_tree
-from typedbatch._tree.lengths import leaves
 from typedbatch.batch import Batch
 from typedbatch.buffers import transfer
 from typedbatch.buffers.arguments import FLAGS, MOST_SLOTS

@@ -11,10 +11,10 @@ import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
+from typedbatch._core.kinds import TENSOR, describe, kind_of
+from typedbatch._core.lengths import require_at_least
 from typedbatch._ops.conversion import leaf_to_numpy, no_grad, to_numpy, to_torch_as
 from typedbatch._ops.copying import shallow
-from typedbatch._tree.kinds import TENSOR, describe, kind_of
-from typedbatch._tree.lengths import require_at_least
 from typedbatch.buffers.arguments import as_slots, number_of
 from typedbatch.buffers.guard import call_locked
 from typedbatch.buffers.replay import ReplayBuffer

@@ -16,9 +16,9 @@ import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
-from typedbatch._level import current_level
+from typedbatch._core.kinds import Tree, describe, is_placeholder, new_tree
+from typedbatch._core.level import current_level
 from typedbatch._ops.conversion import map_leaves
-from typedbatch._tree.kinds import Tree, describe, is_placeholder, new_tree
 from typedbatch.batch import Batch
 from typedbatch.buffers import incoming
 from typedbatch.buffers.arguments import FIELDS, FILLED_IN, BufferOptions, as_slots, frame_count

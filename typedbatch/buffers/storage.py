@@ -26,8 +26,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from typedbatch._core.kinds import BATCH, KINDS, TENSOR, Tree, new_tree
 from typedbatch._ops.conversion import torch_side
-from typedbatch._tree.kinds import BATCH, KINDS, TENSOR, Tree, new_tree
 from typedbatch.buffers.folder import DESCRIPTION, LOCK, RANDOM, Folder
 from typedbatch.errors import StorageError
 
@@ -195,7 +195,7 @@ class Disk(Memory):
         return column
 
     def tensor(self, path: tuple[str, ...], shape: tuple[int, ...], like: Any) -> Any:
-        from typedbatch._tree.tensors import bits, from_bits
+        from typedbatch._core.tensors import bits, from_bits
 
         if like.device.type != "cpu":
             raise StorageError(

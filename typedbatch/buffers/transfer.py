@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from typedbatch._core.kinds import KINDS, OBJECT, TENSOR, Tree, describe, kind_of, leading_shape, new_tree
+from typedbatch._core.lengths import leaves
 from typedbatch._ops.assignment import fill, require_all, set_rows
 from typedbatch._ops.casting import require_no_mask
 from typedbatch._ops.combine import require_names
@@ -17,8 +19,6 @@ from typedbatch._ops.copying import deep_leaf
 from typedbatch._ops.indexing import plain_index
 from typedbatch._ops.nulls import complete_rows
 from typedbatch._ops.nulls import drop_null as without_null
-from typedbatch._tree.kinds import KINDS, OBJECT, TENSOR, Tree, describe, kind_of, leading_shape, new_tree
-from typedbatch._tree.lengths import leaves
 from typedbatch.batch import Batch
 from typedbatch.buffers.arguments import FLAGS, require_same_rows
 from typedbatch.buffers.columns import Plan, new_column, take_slots

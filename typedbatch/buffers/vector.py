@@ -10,7 +10,7 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import NDArray
 
-from typedbatch._tree.kinds import describe
+from typedbatch._core.kinds import describe
 from typedbatch.buffers import incoming, transfer
 from typedbatch.buffers.arguments import MOST_RINGS, MOST_SLOTS, BufferOptions, R, S, count_of
 from typedbatch.buffers.declared import DeclaredTypes, library_class

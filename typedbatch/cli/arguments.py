@@ -14,8 +14,8 @@ from typing import IO, Any
 import numpy as np
 
 import typedbatch
+from typedbatch._core.kinds import Tree, describe
 from typedbatch._ops.conversion import torch_side
-from typedbatch._tree.kinds import Tree, describe
 from typedbatch.batch import Batch
 from typedbatch.errors import DeclarationError, StorageError, TypedBatchError, did_you_mean
 from typedbatch.files import load

@@ -21,10 +21,10 @@ from rich.console import Console
 from rich.tree import Tree as TextTree
 
 from typedbatch import protocols as declared
-from typedbatch._level import current_level
+from typedbatch._core.kinds import ARRAY, BATCH, TENSOR, describe, kind_of
+from typedbatch._core.level import current_level
 from typedbatch._ops.display import first_values
 from typedbatch._report import in_a_line, page_address, printable
-from typedbatch._tree.kinds import ARRAY, BATCH, TENSOR, describe, kind_of
 from typedbatch._validation.validate import validate_at
 from typedbatch.batch import Batch
 from typedbatch.cli.arguments import read, schema_named

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from typing_extensions import TypeForm
 
-from typedbatch._declaration import schema_version, versions
+from typedbatch._core.declaration import schema_version, versions
+from typedbatch._core.lengths import require_bounded
 from typedbatch._ops.conversion import require_device
-from typedbatch._tree.lengths import require_bounded
 from typedbatch._validation.validate import typed_copy, validate_at
 from typedbatch.batch import Batch
 from typedbatch.errors import MissingDependencyError, SettingError, StorageError

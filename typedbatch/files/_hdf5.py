@@ -28,8 +28,8 @@ import numpy as np
 from numpy.lib import format as npy
 from numpy.typing import NDArray
 
+from typedbatch._core.kinds import ARRAY, KINDS, SCALAR, Tree, describe, new_tree, object_array
 from typedbatch._ops.conversion import torch_side
-from typedbatch._tree.kinds import ARRAY, KINDS, SCALAR, Tree, describe, new_tree, object_array
 from typedbatch.errors import MissingDependencyError, StorageError, TypedBatchError, under
 from typedbatch.files.regular import open_regular
 

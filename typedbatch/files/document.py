@@ -9,9 +9,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from typedbatch._ops.conversion import torch_side
-from typedbatch._tree.depth import DEEPEST
-from typedbatch._tree.kinds import (
+from typedbatch._core.depth import DEEPEST
+from typedbatch._core.kinds import (
     ARRAY,
     BATCH,
     KINDS,
@@ -24,7 +23,8 @@ from typedbatch._tree.kinds import (
     new_tree,
     object_array,
 )
-from typedbatch._tree.meta import as_meta, meta_of, set_meta
+from typedbatch._core.meta import as_meta, meta_of, set_meta
+from typedbatch._ops.conversion import torch_side
 from typedbatch.batch import Batch
 from typedbatch.errors import StorageError, TypedBatchError, under
 from typedbatch.files.container import NAMES, Stored, aligned, sizes

@@ -14,10 +14,10 @@ from typing import IO, Any
 
 import numpy as np
 
+from typedbatch._core.depth import fields_of, require_depth
+from typedbatch._core.kinds import ARRAY, BATCH, KINDS, MAPPING, RAGGED, SCALAR, TENSOR, Tree, describe
+from typedbatch._core.meta import as_meta, meta_of, set_meta
 from typedbatch._ops.conversion import require_device, torch_side
-from typedbatch._tree.depth import fields_of, require_depth
-from typedbatch._tree.kinds import ARRAY, BATCH, KINDS, MAPPING, RAGGED, SCALAR, TENSOR, Tree, describe
-from typedbatch._tree.meta import as_meta, meta_of, set_meta
 from typedbatch.batch import Batch
 from typedbatch.errors import StorageError, TypedBatchError, under
 from typedbatch.files._hdf5 import TYPE, build_value, h5py, read_dataset, read_file, read_group, text_of, written

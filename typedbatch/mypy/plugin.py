@@ -253,5 +253,5 @@ _FUNCTIONS: dict[str, Hook[FunctionContext]] = {
     "typedbatch.rows.joining.union": _of_batch(rows.union),
     "typedbatch._validation.validate.extend": _of_batch(extend.extend),
     "typedbatch._validation.convert.convert": _of_batch(extend.convert),
-    "typedbatch._active.mypy_plugin_active": _or_default(_active),
+    "typedbatch._checkers.mypy_plugin_active": _or_default(_active),
 }

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 import torch
 from torch import Tensor
 
-from typedbatch._compiling import is_compiling
+from typedbatch._core.compiling import is_compiling
 from typedbatch._ops.conversion import torch_side
 from typedbatch.errors import LeafError, SettingError, StructureError
 from typedbatch.posttraining.masks import as_bools

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from typedbatch._compiling import is_compiling
+from typedbatch._core.compiling import is_compiling
+from typedbatch._core.kinds import ARRAY, KINDS, TENSOR, describe
 from typedbatch._ops.conversion import leaf_to_numpy
-from typedbatch._tree.kinds import ARRAY, KINDS, TENSOR, describe
 from typedbatch.errors import LeafError, MissingFieldError, StructureError, under
 from typedbatch.sequences import as_flags
 

@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from typedbatch._core.lengths import require_tree
 from typedbatch._ops.conversion import torch_side
 from typedbatch._ops.indexing import take
-from typedbatch._tree.lengths import require_tree
 from typedbatch.errors import LeafError, StructureError
 from typedbatch.posttraining.masks import flags_of
 from typedbatch.posttraining.token_fields import layout_of

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from typedbatch._core.lengths import require_tree
+from typedbatch._core.meta import meta_of, set_meta
 from typedbatch._ops.indexing import take
-from typedbatch._tree.lengths import require_tree
-from typedbatch._tree.meta import meta_of, set_meta
 from typedbatch.errors import StructureError
 from typedbatch.posttraining.records import Pairs, Rollouts
 from typedbatch.posttraining.trimming import trim

@@ -11,7 +11,7 @@ from typing import Annotated, Protocol, TypeAlias
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from typedbatch._gradient import NoGradient
+from typedbatch._markers import NoGradient
 from typedbatch.posttraining.records import FixedPerToken, Ids, Mask, Objects, PerToken, Row
 from typedbatch.protocols import BatchProtocol
 from typedbatch.rules import Finite

@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
-from typedbatch._gradient import NoGradient
+from typedbatch._markers import NoGradient
 from typedbatch.posttraining.rules import ends_at_the_edge, logp_close, logp_of_mask, within
 from typedbatch.records import BatchRecord
 from typedbatch.rules import Finite

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from typedbatch._tree.meta import meta_of
+from typedbatch._core.meta import meta_of
 from typedbatch.rules import Got, flat, in_kind_of, listed, members_of, of_fields, rule, same_numbers
 
 _MIN_TOKENS = 8

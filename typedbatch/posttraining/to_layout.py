@@ -8,12 +8,12 @@ from typing import Any, Final, Literal, NamedTuple, TypeAlias, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from typedbatch._core.kinds import ARRAY, KINDS, TENSOR, Tree, describe, leading_shape, new_tree
+from typedbatch._core.lengths import leaves, require_rows, require_tree
+from typedbatch._core.meta import meta_of, set_meta
 from typedbatch._ops.conversion import torch_side
 from typedbatch._ops.indexing import take
 from typedbatch._ops.padding import NO_ROW, fill_absent, take_or_zeros
-from typedbatch._tree.kinds import ARRAY, KINDS, TENSOR, Tree, describe, leading_shape, new_tree
-from typedbatch._tree.lengths import leaves, require_rows, require_tree
-from typedbatch._tree.meta import meta_of, set_meta
 from typedbatch.batch import Batch
 from typedbatch.errors import MissingFieldError, SettingError, StructureError, did_you_mean, under
 from typedbatch.posttraining.layouts import (

@@ -10,10 +10,10 @@ from typing import Any, Final, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from typedbatch._core.kinds import ARRAY, RAGGED, TENSOR, Tree, describe, kind_of, leading_shape, new_tree
+from typedbatch._core.lengths import leaves
+from typedbatch._core.meta import keep_meta
 from typedbatch._ops.widths import MASK_OF, PER_TOKEN
-from typedbatch._tree.kinds import ARRAY, RAGGED, TENSOR, Tree, describe, kind_of, leading_shape, new_tree
-from typedbatch._tree.lengths import leaves
-from typedbatch._tree.meta import keep_meta
 from typedbatch.errors import MissingFieldError, StructureError
 from typedbatch.posttraining.masks import flags_of, require_samples, require_unbroken
 from typedbatch.schema import schema_of

@@ -8,10 +8,10 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from typedbatch._compiling import is_compiling
+from typedbatch._core.compiling import is_compiling
+from typedbatch._core.lengths import require_tree
+from typedbatch._core.meta import meta_of
 from typedbatch._ops.conversion import torch_side
-from typedbatch._tree.lengths import require_tree
-from typedbatch._tree.meta import meta_of
 from typedbatch.errors import SettingError, StructureError
 from typedbatch.posttraining.masks import as_bools
 from typedbatch.posttraining.token_fields import layout_of

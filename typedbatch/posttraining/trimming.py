@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from typedbatch._core.kinds import new_tree
+from typedbatch._core.lengths import require_at_least, require_tree
 from typedbatch._ops.copying import shallow
 from typedbatch._ops.indexing import take_basic
-from typedbatch._tree.kinds import new_tree
-from typedbatch._tree.lengths import require_at_least, require_tree
 from typedbatch.batch import Batch
 from typedbatch.posttraining.token_fields import (
     Layout,

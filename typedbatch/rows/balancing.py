@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from typedbatch._core.kinds import leading_shape, mask_obstacle
+from typedbatch._core.lengths import equal_rows, require_at_least, require_tree
 from typedbatch._ops.construct import to_leaf
 from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch._ops.indexing import take
 from typedbatch._ops.joined_meta import MetaRule
-from typedbatch._tree.kinds import leading_shape, mask_obstacle
-from typedbatch._tree.lengths import equal_rows, require_at_least, require_tree
 from typedbatch.batch import Batch
 from typedbatch.episodes import groups as rows_of_groups
 from typedbatch.episodes import rows_by_number

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from typedbatch._core.kinds import ARRAY, TENSOR, describe, kind_of, mask_obstacle
+from typedbatch._core.lengths import require_tree, rows_to_take
 from typedbatch._ops.conversion import leaf_to_numpy, torch_side
-from typedbatch._tree.kinds import ARRAY, TENSOR, describe, kind_of, mask_obstacle
-from typedbatch._tree.lengths import require_tree, rows_to_take
 from typedbatch.episodes import group_numbers, values_of
 from typedbatch.errors import LeafError, SizeError, StructureError
 from typedbatch.sequences import position_ids

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from typedbatch._core.lengths import equal_rows, require_tree
+from typedbatch._core.meta import meta_of, set_meta
 from typedbatch._ops.copying import shallow
 from typedbatch._ops.equality import same_value
 from typedbatch._ops.indexing import take
 from typedbatch._ops.joined_meta import difference
-from typedbatch._tree.lengths import equal_rows, require_tree
-from typedbatch._tree.meta import meta_of, set_meta
 from typedbatch.episodes import values_of
 from typedbatch.errors import StructureError
 

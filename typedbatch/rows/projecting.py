@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from typing_extensions import TypeForm
 
-from typedbatch._tree.kinds import BATCH, kind_of
+from typedbatch._core.kinds import BATCH, kind_of
 from typedbatch._validation.validate import first_match, typed_copy, validate_at
 from typedbatch.records import fill_defaults
 from typedbatch.schema import schema_of

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from typedbatch._core.kinds import ARRAY, NONE, RAGGED, SEQUENCE, TENSOR, Tree, kind_of, new_tree
+from typedbatch._core.lengths import MOST_BYTES, leaves, require_at_least, require_at_most, require_tree, rows_to_take
 from typedbatch._ops.conversion import map_leaves
 from typedbatch._ops.copying import shallow
 from typedbatch._ops.indexing import take, take_basic
-from typedbatch._tree.kinds import ARRAY, NONE, RAGGED, SEQUENCE, TENSOR, Tree, kind_of, new_tree
-from typedbatch._tree.lengths import MOST_BYTES, leaves, require_at_least, require_at_most, require_tree, rows_to_take
 from typedbatch.batch import Batch
 from typedbatch.errors import MissingFieldError, SizeError
 from typedbatch.sequences import Lengths, whole_numbers

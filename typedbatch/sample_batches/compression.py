@@ -9,11 +9,11 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from typedbatch._core.kinds import ARRAY, BATCH, KINDS, TENSOR, Tree, describe, new_tree, object_array
 from typedbatch._ops.combine import stack_trees
 from typedbatch._ops.construct import to_leaf
 from typedbatch._ops.conversion import torch_side
 from typedbatch._ops.padding import NO_ROW, take_or_zeros
-from typedbatch._tree.kinds import ARRAY, BATCH, KINDS, TENSOR, Tree, describe, new_tree, object_array
 from typedbatch.errors import LeafError, MissingDependencyError, under
 
 ONLY_NUMBERS = "cannot be compressed; only plain columns of numbers can"

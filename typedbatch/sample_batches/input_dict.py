@@ -9,11 +9,11 @@ from typing import Any, Final, Literal, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from typedbatch._core.kinds import Tree, new_tree
 from typedbatch._ops.combine import cat_trees
 from typedbatch._ops.construct import to_leaf
 from typedbatch._ops.indexing import take_basic
 from typedbatch._ops.padding import NO_ROW, take_or_zeros
-from typedbatch._tree.kinds import Tree, new_tree
 from typedbatch.errors import MissingFieldError, RowIndexError, SettingError
 from typedbatch.sample_batches.layout import Layout, sequence_of_steps
 

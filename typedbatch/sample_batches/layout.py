@@ -14,11 +14,11 @@ from typing import Any, Final, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from typedbatch._core.kinds import KINDS, TENSOR, Tree, new_tree
+from typedbatch._core.lengths import count_rows, equal_rows, require_at_least
 from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch._ops.indexing import plain_index, take, take_basic
 from typedbatch._ops.padding import NO_ROW, after_zeros, take_or_zeros
-from typedbatch._tree.kinds import KINDS, TENSOR, Tree, new_tree
-from typedbatch._tree.lengths import count_rows, equal_rows, require_at_least
 from typedbatch.errors import NoLengthError, RowIndexError, StructureError, under
 from typedbatch.sample_batches.compression import Compressed
 from typedbatch.sequences import as_lengths, mask, padded_rows

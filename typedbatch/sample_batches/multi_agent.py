@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch._closed import ClosedBatch
+from typedbatch._core.kinds import BATCH, MAPPING, describe, kind_of, leading_shape, new_tree
+from typedbatch._core.lengths import require_at_least
 from typedbatch._ops import copying
 from typedbatch._ops.construct import refuse_on_instances
 from typedbatch._ops.conversion import leaf_to_numpy
-from typedbatch._tree.kinds import BATCH, MAPPING, describe, kind_of, leading_shape, new_tree
-from typedbatch._tree.lengths import require_at_least
 from typedbatch._typing import Index
 from typedbatch.batch import Batch
 from typedbatch.errors import (

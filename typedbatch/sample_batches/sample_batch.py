@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeVar, overlo
 import numpy as np
 
 from typedbatch._closed import ClosedBatch
+from typedbatch._core.kinds import ARRAY, KINDS, TENSOR, Tree, describe, new_tree
+from typedbatch._core.lengths import require_at_least
 from typedbatch._ops import conversion, copying
 from typedbatch._ops.indexing import take_basic, take_rows
 from typedbatch._ops.splitting import Rng, bounds, permutation
-from typedbatch._tree.kinds import ARRAY, KINDS, TENSOR, Tree, describe, new_tree
-from typedbatch._tree.lengths import require_at_least
 from typedbatch._typing import Index
 from typedbatch.batch import Batch
 from typedbatch.episodes import EPISODE_ID, groups, is_flag, lengths_by

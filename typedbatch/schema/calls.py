@@ -16,9 +16,9 @@ from inspect import Parameter, Signature
 from types import SimpleNamespace
 from typing import Annotated, Any, Union, get_args
 
-from typedbatch._declaration import SeparateSizes
+from typedbatch._core.declaration import SeparateSizes
+from typedbatch._core.kinds import ARRAY, BATCH, DISTRIBUTION, NONE, NUMBER, TENSOR, Tree, describe
 from typedbatch._ops.display import summary
-from typedbatch._tree.kinds import ARRAY, BATCH, DISTRIBUTION, NONE, NUMBER, TENSOR, Tree, describe
 from typedbatch.errors import DeclarationError, Problem
 from typedbatch.schema import schema_of
 from typedbatch.schema.annotations import alternatives, bare

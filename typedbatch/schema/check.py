@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from functools import partial
 
-from typedbatch._tree.kinds import TENSOR
+from typedbatch._core.kinds import TENSOR
 from typedbatch.schema.fields import Schema
 from typedbatch.schema.generate import Check, can_generate, generate
 

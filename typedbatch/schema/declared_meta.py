@@ -11,7 +11,7 @@ from typing import Any, Literal, get_args, get_origin
 import numpy as np
 import typing_extensions
 
-from typedbatch._tree.kinds import describe
+from typedbatch._core.kinds import describe
 from typedbatch.errors import Code, DeclarationError
 from typedbatch.schema.annotations import alternatives, bare, resolve, scope_of, show
 from typedbatch.schema.paths import child

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from typedbatch._tree.kinds import is_own_dtype
+from typedbatch._core.kinds import is_own_dtype
 
 INTEGERS: Final = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
 FLOATS: Final = ("float16", "float32", "float64", "longdouble")

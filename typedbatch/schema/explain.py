@@ -7,11 +7,9 @@ from collections.abc import Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from typedbatch._foreign_batches import bridge_from, full_name
-from typedbatch._names import nearest
-from typedbatch._steps import Steps
-from typedbatch._tree import depth
-from typedbatch._tree.kinds import (
+from typedbatch._core import depth
+from typedbatch._core.foreign_batches import bridge_from, full_name
+from typedbatch._core.kinds import (
     ARRAY,
     BATCH,
     DISTRIBUTION,
@@ -28,8 +26,10 @@ from typedbatch._tree.kinds import (
     jagged_shape,
     leading_shape,
 )
-from typedbatch._tree.lengths import leaves
-from typedbatch._tree.meta import meta_of
+from typedbatch._core.lengths import leaves
+from typedbatch._core.meta import meta_of
+from typedbatch._markers import Steps
+from typedbatch._names import nearest
 from typedbatch.errors import Code, Problem
 from typedbatch.schema import steps
 from typedbatch.schema.dims import ROWS, Dim, Several, Sort, broadcast, compute

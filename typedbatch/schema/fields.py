@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from typedbatch._steps import Steps
-from typedbatch._tree.kinds import (
+from typedbatch._core.kinds import (
     ARRAY,
     BATCH,
     DISTRIBUTION,
@@ -24,6 +23,7 @@ from typedbatch._tree.kinds import (
     Kind,
     is_objects,
 )
+from typedbatch._markers import Steps
 from typedbatch.rules import BatchRule, Rule
 from typedbatch.schema.declared_meta import MetaSchema
 from typedbatch.schema.dims import ROWS, Dim, Shape, Sort

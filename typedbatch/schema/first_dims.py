@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from typedbatch._tree.kinds import ARRAY, BATCH, DISTRIBUTION, RAGGED, TENSOR
+from typedbatch._core.kinds import ARRAY, BATCH, DISTRIBUTION, RAGGED, TENSOR
 from typedbatch.errors import DeclarationError, RowIndexError
 from typedbatch.schema import schema_of
 from typedbatch.schema.dims import ROWS, Sort

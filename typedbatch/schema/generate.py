@@ -53,8 +53,7 @@ from typing import Any, NamedTuple, cast
 
 from numpy import ndarray
 
-from typedbatch._steps import Steps
-from typedbatch._tree.kinds import (
+from typedbatch._core.kinds import (
     ARRAY,
     BATCH,
     DISTRIBUTION,
@@ -68,8 +67,9 @@ from typedbatch._tree.kinds import (
     contradiction,
     jagged_shape,
 )
-from typedbatch._tree.lengths import rows_of
-from typedbatch._tree.meta import meta_of
+from typedbatch._core.lengths import rows_of
+from typedbatch._core.meta import meta_of
+from typedbatch._markers import Steps
 from typedbatch.schema import steps
 from typedbatch.schema.dims import ROWS, Dim, Shape, Sort, broadcast, compute
 from typedbatch.schema.dtypes import Dtypes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from typedbatch._tree.kinds import ARRAY, BATCH, KINDS, TENSOR
+from typedbatch._core.kinds import ARRAY, BATCH, KINDS, TENSOR
 from typedbatch.schema.fields import Field, Option, Schema
 from typedbatch.schema.paths import RETURN, Path, child
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from functools import cache
 from typing import Any
 
-from typedbatch._compiling import called_while_compiling
+from typedbatch._core.compiling import called_while_compiling
 from typedbatch.schema.fields import Schema
 
 

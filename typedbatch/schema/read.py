@@ -14,9 +14,9 @@ import numpy as np
 import typing_extensions
 from typing_extensions import Format, get_annotations
 
-from typedbatch._declaration import places, show_place
-from typedbatch._steps import steps_in
-from typedbatch._tree.kinds import ARRAY, BATCH, KINDS, TENSOR, describe
+from typedbatch._core.declaration import places, show_place
+from typedbatch._core.kinds import ARRAY, BATCH, KINDS, TENSOR, describe
+from typedbatch._markers import steps_in
 from typedbatch.batch import Batch
 from typedbatch.errors import DeclarationError
 from typedbatch.protocols import BatchProtocol

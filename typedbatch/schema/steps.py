@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from typing import Any
 
-from typedbatch._steps import Steps
-from typedbatch._tree.kinds import ARRAY, BATCH, KINDS, TENSOR, jagged_shape, leading_shape
-from typedbatch._tree.lengths import leaves
+from typedbatch._core.kinds import ARRAY, BATCH, KINDS, TENSOR, jagged_shape, leading_shape
+from typedbatch._core.lengths import leaves
+from typedbatch._markers import Steps
 from typedbatch.protocols import BatchProtocol
 from typedbatch.schema.fields import Field, Schema
 from typedbatch.schema.size_conflicts import show_sizes

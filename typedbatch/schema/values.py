@@ -12,10 +12,10 @@ from typing import Any, Final, Literal, TypeVar, get_args, get_origin
 import numpy as np
 from numpy.typing import ArrayLike
 
-from typedbatch._declaration import SeparateSizes
-from typedbatch._gradient import has_no_gradient
+from typedbatch._core.declaration import SeparateSizes
+from typedbatch._core.kinds import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, OBJECT, RAGGED, TENSOR, TENSORDICT, Kind
+from typedbatch._markers import has_no_gradient
 from typedbatch._report import cut
-from typedbatch._tree.kinds import ARRAY, BATCH, DISTRIBUTION, KINDS, NONE, OBJECT, RAGGED, TENSOR, TENSORDICT, Kind
 from typedbatch._typing import ArrayOrTensor, Distribution
 from typedbatch.errors import DeclarationError
 from typedbatch.ragged import Ragged

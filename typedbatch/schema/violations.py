@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from typedbatch._level import rows_to_check
+from typedbatch._core.kinds import ARRAY, BATCH, KINDS, NUMBER, RAGGED, SCALAR, TENSOR
+from typedbatch._core.lengths import count_rows, leaves
+from typedbatch._core.level import rows_to_check
 from typedbatch._ops.indexing import take_basic
 from typedbatch._report import cut
-from typedbatch._tree.kinds import ARRAY, BATCH, KINDS, NUMBER, RAGGED, SCALAR, TENSOR
-from typedbatch._tree.lengths import count_rows, leaves
 from typedbatch.errors import Problem, TypedBatchError
 from typedbatch.records import view
 from typedbatch.rules import BatchRule, Got, Rule

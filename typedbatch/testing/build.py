@@ -8,9 +8,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from typedbatch._core.kinds import ARRAY, BATCH, DISTRIBUTION, NONE, RAGGED, TENSOR
+from typedbatch._markers import Steps
 from typedbatch._ops.conversion import torch_side
-from typedbatch._steps import Steps
-from typedbatch._tree.kinds import ARRAY, BATCH, DISTRIBUTION, NONE, RAGGED, TENSOR
 from typedbatch.batch import Batch
 from typedbatch.errors import SettingError, did_you_mean
 from typedbatch.ragged import Ragged

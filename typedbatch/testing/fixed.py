@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from typedbatch._core.kinds import object_array
 from typedbatch._ops.conversion import torch_side
-from typedbatch._tree.kinds import object_array
 from typedbatch.errors import SettingError
 from typedbatch.rules import Rule
 from typedbatch.schema.column import ItemsAre

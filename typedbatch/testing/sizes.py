@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from typedbatch._tree.lengths import require_at_least
+from typedbatch._core.lengths import require_at_least
 from typedbatch.errors import NoSizeError, SettingError, SizeError, did_you_mean
 from typedbatch.schema.dims import ROWS, Dim, Shape, Sort, compute
 from typedbatch.schema.fields import Schema

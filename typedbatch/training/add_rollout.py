@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from typedbatch._tree.kinds import describe
+from typedbatch._core.kinds import describe
 from typedbatch.buffers import CachedReplayBuffer, ReplayBuffer
 from typedbatch.buffers.guard import prepare_change
 from typedbatch.buffers.state import State, state_of

@@ -9,8 +9,8 @@ import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
+from typedbatch._core.kinds import describe, new_tree
 from typedbatch._space_values import copied, nested
-from typedbatch._tree.kinds import describe, new_tree
 from typedbatch.batch import Batch
 from typedbatch.errors import SettingError, TypedBatchError, did_you_mean
 from typedbatch.records import RolloutBatch

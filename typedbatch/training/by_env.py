@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from typedbatch._core.kinds import describe
+from typedbatch._core.lengths import require_tree, rows_to_take
 from typedbatch._ops.padding import NO_ROW, take_or_zeros
-from typedbatch._tree.kinds import describe
-from typedbatch._tree.lengths import require_tree, rows_to_take
 from typedbatch.episodes import values_of
 from typedbatch.errors import StructureError
 from typedbatch.protocols import BatchProtocol

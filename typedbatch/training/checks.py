@@ -9,9 +9,9 @@ import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete, Graph, MultiDiscrete, OneOf, Sequence, Space, Text, Tuple
 from numpy import ndarray
 
+from typedbatch._core.kinds import ARRAY, KINDS, TENSOR, describe, mask_obstacle, new_tree
 from typedbatch._ops.casting import fitted
 from typedbatch._space_values import named
-from typedbatch._tree.kinds import ARRAY, KINDS, TENSOR, describe, mask_obstacle, new_tree
 from typedbatch.batch import Batch
 from typedbatch.errors import LeafError, SettingError, StructureError
 

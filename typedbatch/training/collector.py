@@ -13,11 +13,11 @@ from numpy import ndarray
 from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
-from typedbatch._level import current_level
+from typedbatch._core.kinds import describe, new_tree
+from typedbatch._core.lengths import MOST_ROWS, require_at_least, require_at_most
+from typedbatch._core.level import current_level
 from typedbatch._ops.conversion import no_grad, to_numpy
 from typedbatch._space_values import copied, nested, unnested
-from typedbatch._tree.kinds import describe, new_tree
-from typedbatch._tree.lengths import MOST_ROWS, require_at_least, require_at_most
 from typedbatch._typing import Array
 from typedbatch.batch import Batch
 from typedbatch.buffers import ReplayBuffer

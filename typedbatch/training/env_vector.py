@@ -16,8 +16,8 @@ from numpy import ndarray
 from numpy.typing import NDArray
 from typing_extensions import override
 
+from typedbatch._core.kinds import describe
 from typedbatch._space_values import copied, nested, unnested, with_final
-from typedbatch._tree.kinds import describe
 from typedbatch.errors import EnvironmentFailedError, SettingError, StructureError
 from typedbatch.training import processes
 from typedbatch.training.checks import require_outcome, require_rows_of_obs

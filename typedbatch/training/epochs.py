@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
-from typedbatch._tree.kinds import describe
-from typedbatch._tree.lengths import require_at_least
+from typedbatch._core.kinds import describe
+from typedbatch._core.lengths import require_at_least
 from typedbatch.buffers import ReplayBuffer
 from typedbatch.buffers.state import state_of
 from typedbatch.errors import LeafError, MissingDependencyError, SettingError, SizeError

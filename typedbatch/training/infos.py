@@ -9,9 +9,9 @@ import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
+from typedbatch._core.kinds import ARRAY, KINDS, MAPPING, TENSOR, describe
 from typedbatch._ops.construct import to_leaf
 from typedbatch._space_values import copied, named
-from typedbatch._tree.kinds import ARRAY, KINDS, MAPPING, TENSOR, describe
 from typedbatch.errors import SettingError, StructureError, under
 from typedbatch.training.step_columns import common_dtype, zeros_of
 

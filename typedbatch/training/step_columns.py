@@ -9,8 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy import ndarray
 
-from typedbatch._ops.construct import to_leaf
-from typedbatch._tree.kinds import (
+from typedbatch._core.kinds import (
     ARRAY,
     BATCH,
     KINDS,
@@ -22,6 +21,7 @@ from typedbatch._tree.kinds import (
     new_tree,
     short_dtype,
 )
+from typedbatch._ops.construct import to_leaf
 from typedbatch.batch import Batch
 from typedbatch.errors import LeafError, StructureError, TypedBatchError
 

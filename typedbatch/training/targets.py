@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from typedbatch._core.kinds import TENSOR, kind_of
+from typedbatch._core.lengths import require_at_least
 from typedbatch._ops.conversion import leaf_to_numpy, no_grad
-from typedbatch._tree.kinds import TENSOR, kind_of
-from typedbatch._tree.lengths import require_at_least
 from typedbatch._validation.validate import extend
 from typedbatch.buffers import returns as returns_of
 from typedbatch.buffers.arguments import number_of

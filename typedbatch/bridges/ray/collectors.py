@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from ray.exceptions import RayActorError
 from typing_extensions import ParamSpec, TypeVar
 
-from typedbatch._tree.kinds import describe
-from typedbatch._tree.lengths import require_at_least
+from typedbatch._core.kinds import describe
+from typedbatch._core.lengths import require_at_least
 from typedbatch._typing import Array
 from typedbatch.batch import Batch
 from typedbatch.bridges.ray.remote import get

@@ -9,7 +9,7 @@ import ray
 from ray.exceptions import RayTaskError
 from typing_extensions import ParamSpec, TypeVar
 
-from typedbatch._tree.kinds import describe
+from typedbatch._core.kinds import describe
 from typedbatch._validation.checked import checked
 from typedbatch.errors import SettingError
 

@@ -8,10 +8,10 @@ import numpy as np
 import tianshou.data as ts
 from tianshou.data.buffer.manager import ReplayBufferManager
 
+from typedbatch._core.depth import require_depth
+from typedbatch._core.kinds import Tree, describe, is_objects, new_tree
+from typedbatch._core.lengths import require_bounded
 from typedbatch._ops.construct import to_leaf
-from typedbatch._tree.depth import require_depth
-from typedbatch._tree.kinds import Tree, describe, is_objects, new_tree
-from typedbatch._tree.lengths import require_bounded
 from typedbatch.batch import Batch
 from typedbatch.buffers import ReplayBuffer, VectorReplayBuffer
 from typedbatch.buffers.declared import library_class

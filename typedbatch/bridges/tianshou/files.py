@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
-from typedbatch._tree.kinds import new_tree
+from typedbatch._core.kinds import new_tree
 from typedbatch.batch import Batch
 from typedbatch.buffers import transfer
 from typedbatch.buffers.declared import library_class

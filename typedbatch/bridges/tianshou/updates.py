@@ -8,7 +8,7 @@ from typing import Any
 from tianshou.algorithm.algorithm_base import OffPolicyAlgorithm, OnPolicyAlgorithm
 from tianshou.utils.torch_utils import policy_within_training_step, torch_train_mode
 
-from typedbatch._tree.kinds import describe
+from typedbatch._core.kinds import describe
 from typedbatch.batch import Batch
 from typedbatch.buffers import ReplayBuffer
 from typedbatch.errors import LeafError, SettingError

@@ -8,9 +8,9 @@ from typing import Any, Final
 import torch
 from tensordict import NonTensorStack, TensorDict
 
+from typedbatch._core.kinds import ARRAY, KINDS, TENSOR, describe, is_masked, is_objects, new_tree, object_array
 from typedbatch._ops.conversion import leaf_to_device
 from typedbatch._ops.widths import Widths
-from typedbatch._tree.kinds import ARRAY, KINDS, TENSOR, describe, is_masked, is_objects, new_tree, object_array
 from typedbatch.batch import Batch, cat
 from typedbatch.errors import LeafError, StreamError, under
 

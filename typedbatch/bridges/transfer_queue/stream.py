@@ -11,11 +11,11 @@ from uuid import uuid4
 import transfer_queue
 from typing_extensions import TypeForm
 
+from typedbatch._core.kinds import object_array
+from typedbatch._core.lengths import equal_rows, require_at_least, require_bounded
+from typedbatch._core.meta import FieldsWithMeta, meta_of, set_meta
 from typedbatch._ops.joined_meta import MetaRule, joined_meta
 from typedbatch._ops.widths import Widths
-from typedbatch._tree.kinds import object_array
-from typedbatch._tree.lengths import equal_rows, require_at_least, require_bounded
-from typedbatch._tree.meta import FieldsWithMeta, meta_of, set_meta
 from typedbatch._validation.convert import convert
 from typedbatch._validation.validate import validate
 from typedbatch.bridges.transfer_queue._queue import attach, call

@@ -45,7 +45,7 @@ from typedbatch.mypy.internals import analyzed_by_mypy
 from typedbatch.mypy.nodes import nodes_in
 from typedbatch.schema.dims import ROWS, Dim, Shape, Sort, shape_of_text
 
-_HOME: Final = "typedbatch._steps."
+_HOME: Final = "typedbatch._markers."
 _KEPT: Final = "typedbatch steps"
 
 

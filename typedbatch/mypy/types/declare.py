@@ -24,7 +24,7 @@ from mypy.types import (
 from typedbatch.mypy.types.fields import BATCH, anything
 
 RECORD = "typedbatch.records.BatchRecord"
-OPEN_FIELDS = "typedbatch._open.OpenFields"
+OPEN_FIELDS = "typedbatch._checkers.OpenFields"
 FIELDS = "<fields>"
 """Name of the symbol of a record that stands for all of its fields."""
 _NAMES = ("__getattr__", "__setattr__")

@@ -9,8 +9,8 @@ from typing import Any, Final, Literal
 
 from numpy import iinfo, intp, ndarray
 
-from typedbatch._tree.depth import DEEPEST, require_depth
-from typedbatch._tree.kinds import (
+from typedbatch._core.depth import DEEPEST, require_depth
+from typedbatch._core.kinds import (
     ARRAY,
     BATCH,
     DISTRIBUTION,

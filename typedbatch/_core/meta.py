@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final
 
-from typedbatch._compiling import break_graph, is_compiling
-from typedbatch._tree.kinds import Tree, describe
+from typedbatch._core.compiling import break_graph, is_compiling
+from typedbatch._core.kinds import Tree, describe
 from typedbatch.errors import LeafError
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
-from typedbatch._tree.kinds import ARRAY, KINDS, SCALAR, TENSOR
+from typedbatch._core.kinds import ARRAY, KINDS, SCALAR, TENSOR
 from typedbatch.errors import StructureError
 
 Span = tuple[int, int]
@@ -175,7 +175,7 @@ def _as_array(leaf: Any) -> NDArray[Any] | None:
         return array
     if leaf.device.type != "cpu" or leaf.is_conj() or leaf.is_neg():
         return None
-    from typedbatch._tree.tensors import as_bits
+    from typedbatch._core.tensors import as_bits
 
     return as_bits(leaf)
 
@@ -196,7 +196,7 @@ def _same(one: Any, two: Any) -> bool:
     contents = []
     for value in (one, two):
         if KINDS[type(value)] is TENSOR:
-            from typedbatch._tree.tensors import as_bits
+            from typedbatch._core.tensors import as_bits
 
             value = as_bits(value)
         contents.append(value.tobytes())

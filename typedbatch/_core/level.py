@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any, Literal, NamedTuple, get_args
 
-from typedbatch._compiling import called_while_compiling
+from typedbatch._core.compiling import called_while_compiling
 from typedbatch.errors import SettingError
 
 Level = Literal["off", "structure", "values"]

@@ -1,10 +1,11 @@
-"""Markers in ``Annotated`` for fields with one number per step, and for fields that begin with the axes of the steps.
+"""Markers in ``Annotated``: one number per step, axes of the steps first, no gradient.
 
 The shipped protocols and records carry them::
 
     rew: Annotated[K_co, PerStep]
     terminated: Annotated[K_co, Flag]
     obs: Annotated[Obs_co, StepsFirst]
+    adv: Annotated[K_co, PerStep, NoGradient]
 """
 
 from __future__ import annotations
@@ -54,3 +55,16 @@ def steps_in(metadata: Iterable[object]) -> tuple[Steps, bool]:
     if any(issubclass(mark, PerStep) for mark in marks):
         return Steps.ONE, any(issubclass(mark, Flag) for mark in marks)
     return (Steps.FIRST if any(issubclass(mark, StepsFirst) for mark in marks) else Steps.NONE), False
+
+
+class NoGradient:
+    """Marker in ``Annotated`` for a field whose tensors carry no gradient, as ``adv``.
+
+    Such a field is a target, or a weight, that a loss must not change to become smaller: returns, advantages, the
+    log-probabilities of the sampling policy. ``validate`` refuses a tensor that requires a gradient.
+    """
+
+
+def has_no_gradient(metadata: Iterable[object]) -> bool:
+    """Return whether the metadata of an annotation has the marker ``NoGradient``."""
+    return any(mark is NoGradient or type(mark) is NoGradient for mark in metadata)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from typedbatch._core.kinds import Tree
 from typedbatch._report import shorten
-from typedbatch._tree.kinds import Tree
 from typedbatch.errors import StructureError
 
 DEEPEST: Final = 100

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from typedbatch._tree.kinds import describe, mask_obstacle
+from typedbatch._core.kinds import describe, mask_obstacle
 from typedbatch.errors import LeafError, StorageError
 
 # Dtypes that numpy lacks, with an integer dtype of the same size for arrays of their bits.

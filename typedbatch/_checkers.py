@@ -1,4 +1,4 @@
-"""Declarations that let type checkers read and write any field of a plain batch, and refuse it as a declared one.
+"""Declarations for type checkers alone: the open fields of a plain batch, and a function that is true under the plugin.
 
 A class with ``__getattr__`` matches every protocol structurally. ``Batch`` is therefore declared to inherit from
 ``BatchProtocol``, which may then have a member, ``__validated__``, that a plain batch does not match. Protocols derived
@@ -8,7 +8,7 @@ exists at run time. The mypy plugin, which knows the fields of plain batches its
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Final, Literal
 
 if TYPE_CHECKING:
     from typedbatch._typing import TYPEDBATCH_PLUGIN, Unvalidated, Validated
@@ -45,3 +45,22 @@ if TYPE_CHECKING:
 
 else:
     OpenFields = object
+
+MYPY: Final = False  # mypy alone treats a variable of this name as true, whatever its value.
+
+if MYPY:
+
+    def mypy_plugin_active() -> Literal[False]: ...  # pyright: ignore[reportRedeclaration]  # Only mypy reads this.
+
+else:
+
+    def mypy_plugin_active() -> Literal[True]:
+        """Return ``True``; the type for mypy is ``Literal[True]`` with the plugin, and ``Literal[False]`` without it.
+
+        In a file that CI checks, this line is an error if ``plugins = typedbatch.mypy`` is missing::
+
+            _: Literal[True] = mypy_plugin_active()
+
+        Other checkers, which have no plugins, accept the line. At run time nothing is checked.
+        """
+        return True

@@ -1,1 +1,0 @@
-"""The parts of a batch: leaves, rows, meta, and their memory."""
