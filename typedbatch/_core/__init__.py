@@ -1,1 +1,1 @@
-"""What all of the package stands on: the leaves, rows, meta and memory of a batch, declarations, and levels of checking."""
+"""The base of the package: the leaves, rows, meta and memory of a batch, declarations, and levels of checking."""
