@@ -2,15 +2,8 @@
 
 from typedbatch._ops.widths import PER_TOKEN
 from typedbatch.posttraining.aggregating import Aggregation, aggregate
-from typedbatch.posttraining.layouts import (
-    LeftPadded,
-    PackedRollouts,
-    RaggedRollouts,
-    RightPadded,
-    Tokens,
-)
-from typedbatch.posttraining.micro_batches import MicroBatch, map_tokens, micro_batches
-from typedbatch.posttraining.pairing import pairs_of
+from typedbatch.posttraining.layouts import LeftPadded, PackedRollouts, RaggedRollouts, RightPadded, Tokens
+from typedbatch.posttraining.parts import MicroBatch, map_tokens, micro_batches, pairs_of, trim
 from typedbatch.posttraining.protocols import (
     PackedLossProtocol,
     PairLossProtocol,
@@ -45,7 +38,6 @@ from typedbatch.posttraining.rules import (
 from typedbatch.posttraining.to_layout import to_layout
 from typedbatch.posttraining.token_fields import Layout
 from typedbatch.posttraining.token_logp import CausalModel, token_logp
-from typedbatch.posttraining.trimming import trim
 
 __all__ = [
     "PER_TOKEN",

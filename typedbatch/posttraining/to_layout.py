@@ -16,13 +16,7 @@ from typedbatch._tree.lengths import leaves, require_rows, require_tree
 from typedbatch._tree.meta import meta_of, set_meta
 from typedbatch.batch import Batch
 from typedbatch.errors import MissingFieldError, SettingError, StructureError, did_you_mean, under
-from typedbatch.posttraining.layouts import (
-    LeftPadded,
-    PackedRollouts,
-    RaggedRollouts,
-    RightPadded,
-    Tokens,
-)
+from typedbatch.posttraining.layouts import LeftPadded, PackedRollouts, RaggedRollouts, RightPadded, Tokens
 from typedbatch.posttraining.masks import flags_of, require_within
 from typedbatch.posttraining.records import Rollouts
 from typedbatch.posttraining.token_fields import (
