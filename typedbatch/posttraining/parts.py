@@ -15,7 +15,7 @@ from typedbatch._ops.copying import shallow
 from typedbatch._ops.indexing import take, take_basic
 from typedbatch._tree.kinds import new_tree
 from typedbatch._tree.lengths import require_at_least, require_tree
-from typedbatch._tree.meta import meta_of, set_meta
+from typedbatch._tree.meta import keep_meta
 from typedbatch.batch import Batch
 from typedbatch.errors import LeafError, StructureError
 from typedbatch.posttraining.masks import flags_of
@@ -256,6 +256,5 @@ def pairs_of(batch: BatchProtocol, better: Lengths, worse: Lengths) -> Pairs:
         rejected_ids=rejected.response_ids,
         rejected_mask=rejected.response_mask,
     )
-    if meta := meta_of(tree):
-        set_meta(pairs, dict(meta))
+    keep_meta(tree, pairs)
     return pairs
