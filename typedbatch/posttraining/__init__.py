@@ -1,7 +1,7 @@
 """Post-training of language models: records for each stage of a pipeline, protocols for its losses, token layouts."""
 
 from typedbatch._ops.widths import PER_TOKEN
-from typedbatch.posttraining.aggregating import Aggregation, aggregate
+from typedbatch.posttraining.aggregation import Aggregation, aggregate
 from typedbatch.posttraining.layouts import LeftPadded, PackedRollouts, RaggedRollouts, RightPadded, Tokens
 from typedbatch.posttraining.parts import MicroBatch, map_tokens, micro_batches, pairs_of, trim
 from typedbatch.posttraining.protocols import (
@@ -27,14 +27,7 @@ from typedbatch.posttraining.records import (
     Scored,
     Sequences,
 )
-from typedbatch.posttraining.rules import (
-    ends_at_the_edge,
-    logp_close,
-    logp_of_mask,
-    same_in_groups,
-    sampled_by,
-    within,
-)
+from typedbatch.posttraining.rules import ends_at_the_edge, logp_close, logp_of_mask, same_in_groups, sampled_by, within
 from typedbatch.posttraining.to_layout import to_layout
 from typedbatch.posttraining.token_fields import Layout
 from typedbatch.posttraining.token_logp import CausalModel, token_logp
