@@ -1,16 +1,9 @@
 """Post-training of language models: records for each stage of a pipeline, protocols for its losses, token layouts."""
 
 from typedbatch._ops.widths import PER_TOKEN
-from typedbatch.posttraining.aggregating import Aggregation, aggregate
-from typedbatch.posttraining.layouts import (
-    LeftPadded,
-    PackedRollouts,
-    RaggedRollouts,
-    RightPadded,
-    Tokens,
-)
-from typedbatch.posttraining.micro_batches import MicroBatch, map_tokens, micro_batches
-from typedbatch.posttraining.pairing import pairs_of
+from typedbatch.posttraining.aggregation import Aggregation, aggregate
+from typedbatch.posttraining.layouts import LeftPadded, PackedRollouts, RaggedRollouts, RightPadded, Tokens
+from typedbatch.posttraining.parts import MicroBatch, map_tokens, micro_batches, pairs_of, trim
 from typedbatch.posttraining.protocols import (
     PackedLossProtocol,
     PairLossProtocol,
@@ -34,18 +27,10 @@ from typedbatch.posttraining.records import (
     Scored,
     Sequences,
 )
-from typedbatch.posttraining.rules import (
-    ends_at_the_edge,
-    logp_close,
-    logp_of_mask,
-    same_in_groups,
-    sampled_by,
-    within,
-)
+from typedbatch.posttraining.rules import ends_at_the_edge, logp_close, logp_of_mask, same_in_groups, sampled_by, within
 from typedbatch.posttraining.to_layout import to_layout
 from typedbatch.posttraining.token_fields import Layout
 from typedbatch.posttraining.token_logp import CausalModel, token_logp
-from typedbatch.posttraining.trimming import trim
 
 __all__ = [
     "PER_TOKEN",

@@ -16,13 +16,7 @@ from typedbatch._ops.indexing import take
 from typedbatch._ops.padding import NO_ROW, fill_absent, take_or_zeros
 from typedbatch.batch import Batch
 from typedbatch.errors import MissingFieldError, SettingError, StructureError, did_you_mean, under
-from typedbatch.posttraining.layouts import (
-    LeftPadded,
-    PackedRollouts,
-    RaggedRollouts,
-    RightPadded,
-    Tokens,
-)
+from typedbatch.posttraining.layouts import LeftPadded, PackedRollouts, RaggedRollouts, RightPadded, Tokens
 from typedbatch.posttraining.masks import flags_of, require_within
 from typedbatch.posttraining.records import Rollouts
 from typedbatch.posttraining.token_fields import (

@@ -324,9 +324,8 @@ def on_policy(
         training.update(update, rollout)
 
     settings = {"training": "on_policy", "n_step": require_at_least(1, n_step, "n_step")}
-    random = Random(source if isinstance(source, Collector) else None, None)
-    steps = _steps_of(epochs, epoch_steps, total_steps)
-    return Training(settings, once, **steps, parts=random, log=log, progress=progress, audit=_audit_of(audit))
+    parts, steps = Random(source, None), _steps_of(epochs, epoch_steps, total_steps)
+    return Training(settings, once, **steps, parts=parts, log=log, progress=progress, audit=_audit_of(audit))
 
 
 def off_policy(
@@ -409,20 +408,20 @@ def off_policy(
             training.update(update, *buffer.sample(batch_size))
 
     auditing = _audit_of(audit, skip=("wrong-ratio",))  # The rows of a buffer are of older policies.
-    random = Random(collector if isinstance(collector, Collector) else None, buffer)
-    return Training(settings, once, **steps, parts=random, log=log, progress=progress, audit=auditing)
+    parts = Random(collector, buffer)
+    return Training(settings, once, **steps, parts=parts, log=log, progress=progress, audit=auditing)
 
 
 class Random:
     """The random states of a collector's environments, of a buffer and of torch.
 
     Args:
-        collector: Collector whose environments are seeded, or None.
+        source: Collector whose environments are seeded, or a source without random states here.
         buffer: Buffer that is sampled from, or None.
     """
 
-    def __init__(self, collector: Collector[Any] | None, buffer: Any) -> None:
-        self._collector = collector
+    def __init__(self, source: Any, buffer: Any) -> None:
+        self._collector: Collector[Any] | None = source if isinstance(source, Collector) else None
         self._buffer = buffer
 
     def state(self, step: int) -> dict[str, Any]:

@@ -14,7 +14,8 @@ _FOR_ERRORS = 3.0
 class TimeLimit:
     """A context manager, ``with TimeLimit(envs, 2.0):``, that limits the time that processes may take.
 
-    The vector itself waits for its processes, below any wrappers. Its methods are therefore replaced inside the block.
+    The vector itself waits for its processes, below any wrappers. Inside the block, its methods are therefore replaced,
+    and its queue of errors by this object.
 
     Args:
         envs: Vector of environments in processes.
@@ -35,7 +36,7 @@ class TimeLimit:
         self._begun = time.monotonic()
         if self._seconds is not None:
             self._envs.step_wait, self._envs.reset_wait = self._step, self._reset
-        self._envs.error_queue = _Errors(self._queue, self._remaining)
+        self._envs.error_queue = self
 
     def __exit__(self, *_: object) -> None:
         """Remove the limits."""
@@ -43,33 +44,17 @@ class TimeLimit:
         for name in ("step_wait", "reset_wait"):
             vars(self._envs).pop(name, None)
 
-    def _remaining(self) -> float:
-        """Return the seconds to wait for an error that was raised within the limit."""
-        if self._seconds is None:
-            return _FOR_ERRORS
-        return max(self._seconds - (time.monotonic() - self._begun), min(self._seconds, 1.0))
-
-
-class _Errors:
-    """The queue of errors from the processes, with a limit on the time that ``get`` waits.
-
-    Args:
-        queue: Queue of gymnasium.
-        left: Function that returns the remaining seconds.
-    """
-
-    def __init__(self, queue: Any, left: Callable[[], float]) -> None:
-        self._queue: Any = queue
-        self._remaining = left
-
     def get(self) -> Any:
-        """Return the next error.
+        """Return the next error from the processes.
 
         Raises:
             RuntimeError: no error arrives in time.
         """
+        left = _FOR_ERRORS
+        if self._seconds is not None:  # the time for an error that was raised within the limit
+            left = max(self._seconds - (time.monotonic() - self._begun), min(self._seconds, 1.0))
         try:
-            return self._queue.get(timeout=self._remaining())
+            return self._queue.get(timeout=left)
         except Empty:
             raise RuntimeError("an error that cannot be pickled, so that only its process could print it") from None
 

@@ -23,7 +23,7 @@ from typedbatch._core.kinds import (
 )
 from typedbatch._ops.construct import to_leaf
 from typedbatch.batch import Batch
-from typedbatch.errors import LeafError, StructureError, TypedBatchError
+from typedbatch.errors import LeafError, StructureError, TypedBatchError, under
 
 _NOTHING: Final = object()
 """The storage of a field whose value has been ``None`` in every step."""
@@ -99,10 +99,8 @@ class StepColumns:
         if isinstance(value, (tuple, Mapping, Tree)):
             fields: dict[str, Any] = {}
             for name, part in _parts(value):
-                try:
+                with under(name):
                     fields[name] = self._allocate(part)
-                except TypedBatchError as error:
-                    raise error.under(name) from error.__cause__
             return new_tree(type(value) if isinstance(value, Tree) else Batch, fields)
         leaf = to_leaf(value)
         kind = KINDS[type(leaf)]
