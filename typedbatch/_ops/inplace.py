@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 import sys
-import warnings
 from collections.abc import Callable, Iterator
 from functools import lru_cache
 from typing import Any, Final, TypeVar
@@ -92,7 +91,7 @@ def on_torch(value: Any, tensor: Any) -> Any:
 
 def apply_in_place(operation: Operation, tree: T, other: Any) -> T:
     """Apply ``operation`` in place to every leaf of ``tree``, after checking that all leaves can take the result."""
-    careful = _numbers_may_raise()
+    careful = not {"raise", "call"}.isdisjoint(np.geterr().values())  # numpy may raise for values, as 1 / 0
     if not careful and (type(other) in (int, float) or isinstance(other, Tree)):
         direct: list[tuple[Any, Any]] = []
         written: set[int] = set()
@@ -123,18 +122,6 @@ def apply_in_place(operation: Operation, tree: T, other: Any) -> T:
         else:
             leaf[...] = ready[i]
     return tree
-
-
-def _numbers_may_raise() -> bool:
-    """Return whether numpy may raise for values, as 1 / 0: by ``np.errstate``, or because warnings are errors."""
-    modes = np.geterr().values()
-    if "raise" in modes or "call" in modes:
-        return True
-    if "warn" in modes:
-        for entry in warnings.filters:
-            if entry[0] == "error" and issubclass(RuntimeWarning, entry[2]):
-                return True
-    return False
 
 
 # ---- The fast way: numbers of one dtype, in arrays that share no memory ---------------------------------------------
