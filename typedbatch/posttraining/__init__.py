@@ -3,7 +3,7 @@
 from typedbatch._ops.widths import PER_TOKEN
 from typedbatch.posttraining.aggregation import Aggregation, aggregate
 from typedbatch.posttraining.layouts import LeftPadded, PackedRollouts, RaggedRollouts, RightPadded, Tokens
-from typedbatch.posttraining.parts import MicroBatch, map_tokens, micro_batches, pairs_of, trim
+from typedbatch.posttraining.micro_batches import MicroBatch, map_tokens, micro_batches, pairs_of, trim
 from typedbatch.posttraining.protocols import (
     PackedLossProtocol,
     PairLossProtocol,
