@@ -143,7 +143,7 @@ lowest:
 	@$(PYTHON) -m venv $(LOWEST)
 	@$(LOWEST)/bin/python -m pip --quiet install --constraint .ci/lowest.txt --editable '.[torch,pydantic,jaxtyping,rules,hdf5,lz4,arrow,cli]' \
 		click gymnasium hypothesis jsonschema optree pandas pytest pytest-timeout pytest-xdist typeguard beartype
-	$(LOWEST)/bin/python -m pytest -n auto -W ignore::FutureWarning tests/ops tests/buffers tests/tree tests/episodes \
+	$(LOWEST)/bin/python -m pytest -n auto -W ignore::FutureWarning tests/ops tests/buffers tests/distributions tests/episodes \
 		tests/validation tests/testing tests/sample_batches tests/schema tests/files tests/bridges/test_pydantic.py \
 		tests/bridges/test_other_checkers.py tests/test_algebra.py tests/test_display.py tests/test_imports.py \
 		tests/test_records.py tests/test_torch.py $(addprefix --ignore=tests/,buffers/test_hdf5.py \

@@ -13,6 +13,7 @@ import pytest
 
 import typedbatch
 from tests import rooms
+from tests.budget import BUDGET
 
 TORCH_MODULES = {"_core.tensors", "_core.distributions"}  # the bridge to torch: imported once a tensor is at hand
 
@@ -103,6 +104,13 @@ def test_the_modules_of_a_folder_do_not_import_each_other_in_a_circle(folder: st
 
 def test_the_page_shows_the_rooms_as_they_are():
     assert rooms.page_with(rooms.table()) == rooms.PAGE.read_text(encoding="utf-8"), "make design-docs"
+
+
+def test_no_folder_is_larger_than_its_budget():
+    found = rooms.largest()
+    assert found.keys() == BUDGET.keys()
+    over = {name: size for name, size in found.items() if size[0] > BUDGET[name][0] or size[1] > BUDGET[name][1]}
+    assert over == {}, "make it smaller, or raise tests/budget.py in a commit that says why"
 
 
 @pytest.mark.parametrize("path", rooms.modules().values(), ids=rooms.modules())

@@ -12,7 +12,7 @@ import pytest
 import torch
 import torch.distributions as D
 
-from tests.tree.cases import CASES, check_log_prob, positive, real, rows_of, squashed, tensors_in, unit
+from tests.distributions.cases import CASES, check_log_prob, positive, real, rows_of, squashed, tensors_in, unit
 from typedbatch._core.distributions import (
     cat_dists,
     dists_equal,

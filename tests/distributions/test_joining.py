@@ -11,7 +11,7 @@ import pytest
 import torch
 import torch.distributions as D
 
-from tests.tree.cases import (
+from tests.distributions.cases import (
     CASES,
     SHAPES,
     Shape,

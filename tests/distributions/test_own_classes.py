@@ -9,7 +9,7 @@ import pytest
 import torch
 import torch.distributions as D
 
-from tests.tree.cases import Careless, Linear, Shape, check_log_prob, memory, positive, real, several, tril
+from tests.distributions.cases import Careless, Linear, Shape, check_log_prob, memory, positive, real, several, tril
 from typedbatch import Batch
 from typedbatch._core.distributions import (
     cat_dists,

@@ -14,7 +14,7 @@ import torch.distributions as D
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.tree.cases import (
+from tests.distributions.cases import (
     CASES,
     INDICES,
     SHAPES,

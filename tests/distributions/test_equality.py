@@ -9,7 +9,7 @@ import torch
 import torch.distributions as D
 from torch import Tensor
 
-from tests.tree.cases import (
+from tests.distributions.cases import (
     CASES,
     Shape,
     check_says_the_same,
