@@ -92,7 +92,7 @@ def test_own_fields_are_trimmed_where_their_name_says_what_they_are():
 
 
 class Extra(BatchRecord):
-    """Fields that a user nests in rollouts."""
+    """A batch that a user nests in rollouts."""
 
     entropy: Float[Tensor, "N R"]
     style: Float[Tensor, "N F"]
@@ -100,7 +100,7 @@ class Extra(BatchRecord):
 
 
 class Featured(Rollouts):
-    """Rollouts with features whose widths may be those of the tokens."""
+    """Rollouts with features that may be as wide as the tokens."""
 
     embed: Float[Tensor, "N F"]
     table: Float[Tensor, "N G K"]
@@ -114,7 +114,7 @@ class Featured(Rollouts):
 
 
 def featured(sizes: Any, wide: int) -> Featured:
-    """Return rollouts; the value at a token is its number in the sample, and all features are ``wide``."""
+    """Return rollouts whose values number the tokens of each sample, with features of width ``wide``."""
     plain = rollouts(*sizes)
     rows = len(plain)
     entropy, saliency = plain.advantages, plain.prompt_ids.float() * plain.prompt_mask

@@ -320,7 +320,7 @@ class Rings:
     def overwritten(self, index: Any) -> NDArray[np.bool_] | None:
         """Return a mask of the slots whose rows were overwritten or removed since ``hand_out`` returned them.
 
-        The result is None if there are no such slots, or ``index`` is neither that array nor a view of it.
+        Return None if no row was, or if ``index`` is neither that array nor a view of it.
         """
         owner = None if type(index) is not np.ndarray else index if index.base is None else index.base
         known = self.handed_out.get(id(owner))

@@ -225,7 +225,7 @@ def _by_size(array: Array, at: int, size: Size | None, each: Value) -> Value:
 
 
 def _sections(array: Array, at: int, size: Size | None, asked: Value, *, exact: bool) -> Value:
-    """So many parts, or parts that begin at some places."""
+    """Return parts of equal size for a number, or parts that begin at the given positions."""
     if isinstance(asked, Several):
         return _pieces(array, at, [None] * (len(asked.items) + 1))
     if not isinstance(asked, Size):
@@ -324,7 +324,7 @@ def tile(arguments: Arguments) -> Value:
 
 @understood(3, "repeats", "dim")
 def repeat_interleave(arguments: Arguments) -> Value:
-    """``repeat_interleave(x, n, dim)``; with one array, places that are so many times there."""
+    """Return what ``repeat_interleave(x, n, dim)`` does; with one argument, ``x`` holds the counts."""
     if not arguments.has(1, "repeats"):
         return Array((UNKNOWN,), None, arguments.torch)
     return _each_again(arguments, "dim")

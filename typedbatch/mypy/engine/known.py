@@ -153,7 +153,7 @@ class Known:
     # ---- by type --------------------------------------------------------------------------------------------------
 
     def of_type(self, type_: Type, node: Any, *, is_declared: bool = False) -> Value:
-        """What is known of a value by its type: no sizes. A batch whose type was inferred may be a row."""
+        """Return what the type of a value says, without sizes. A batch whose type was inferred may be a row."""
         proper = get_proper_type(type_)
         if is_array(proper) and isinstance(proper, Instance):
             return Array(None, None, proper.type.fullname != "numpy.ndarray")
@@ -210,7 +210,7 @@ class Known:
         return self.of_type(proper, node, is_declared=True)
 
     def rows_of(self, record: Record, type_: Type | None, node: Node, index: Value) -> Value:
-        """Some rows of a batch, with the same sizes but for one row; None if it is no batch any more."""
+        """Return some rows of a batch, with sizes unless it is a single row; None if the result is not a batch."""
         proper = get_proper_type(type_) if type_ is not None else None
         if not isinstance(proper, Instance) or not is_batch(proper.type) or not is_batch(record.type.type):
             return None
