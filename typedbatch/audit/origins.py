@@ -17,7 +17,7 @@ from torch.distributions import Distribution
 
 from typedbatch._core.kinds import ARRAY, BATCH, KINDS, TENSOR
 from typedbatch.audit.report import function_here, here
-from typedbatch.audit.tags import MUST_READ, UNKNOWN, Columns, Field, Rows, Tag, Tags
+from typedbatch.audit.tags import MUST_READ, UNKNOWN, Columns, OriginField, OriginRows, Tag, Tags
 from typedbatch.batch import Batch
 from typedbatch.buffers import PrioritizedReplayBuffer, ReplayBuffer, returns
 from typedbatch.rows import grouping
@@ -60,7 +60,7 @@ class Origins:
         """Names of fields that a model computed in the update, as new priorities are."""
         self.read: dict[int, set[str]] = {}
         """Names of the fields read, by origin."""
-        self.pairs: list[tuple[str, str, dict[str, Rows], dict[str, Any]]] = []
+        self.pairs: list[tuple[str, str, dict[str, OriginRows], dict[str, Any]]] = []
         """Batches whose fields are of different rows: class, place, rows and identifiers of prompts by path."""
         self.classes: dict[int, list[type]] = {}
         """Classes of the batches of each origin, in the order in which they were read."""
@@ -82,7 +82,7 @@ class Origins:
         values = [reference() for reference in self._columns.get((origin, name), [])]
         return max((value for value in values if value is not None), key=len, default=None)
 
-    def column(self, rows: Rows | None, names: frozenset[str]) -> Any:
+    def column(self, rows: OriginRows | None, names: frozenset[str]) -> Any:
         """Return the values of a field at these rows, or None if no batch of the origin has them."""
         if rows is None:
             return None
@@ -120,7 +120,7 @@ class Origins:
         self._tag_new(batch, origin, "")
         return origin
 
-    def _unequal(self, leaves: dict[str, Any]) -> dict[str, Rows]:
+    def _unequal(self, leaves: dict[str, Any]) -> dict[str, OriginRows]:
         """Return the rows of the leaves by path if they are of one origin, but not all the same; else an empty dict."""
         rows = {
             path: tag.rows for path, leaf in leaves.items() if (tag := self._tags.of(leaf)) and tag.rows is not None
@@ -131,7 +131,7 @@ class Origins:
         is_one = len({(other.origin, len(other.ids)) for other in known}) == 1
         return rows if is_one else {}
 
-    def _begin_pairs(self, batch: Any, leaves: dict[str, Any], rows: dict[str, Rows]) -> int:
+    def _begin_pairs(self, batch: Any, leaves: dict[str, Any], rows: dict[str, OriginRows]) -> int:
         """Register a batch whose fields are of different rows, as pairs are, under an origin of its own."""
         origin = self.count
         self.count += 1
@@ -139,10 +139,10 @@ class Origins:
         known = {path: uid for path, uid in prompts.items() if uid is not None}
         self.pairs.append((type(batch).__name__, here(), rows, known))
         self._remember(batch, origin, "")
-        numbered = Rows(origin, np.arange(len(next(iter(rows.values())).ids)))
+        numbered = OriginRows(origin, np.arange(len(next(iter(rows.values())).ids)))
         for path, leaf in leaves.items():
             tag = self._tags.of(leaf) or UNKNOWN
-            field = Field(origin, path)
+            field = OriginField(origin, path)
             own = numbered if leaf.shape and leaf.shape[0] == len(numbered.ids) else None
             self._tags.put(leaf, replace(tag, fields=frozenset({field}), rows=own, column=field))
             self._columns.setdefault((origin, path), []).append(weakref.ref(leaf))
@@ -161,9 +161,9 @@ class Origins:
             if tag is None:
                 shape = leaf.shape
                 if rows is None and shape:
-                    rows = Rows(origin, np.arange(shape[0]))
+                    rows = OriginRows(origin, np.arange(shape[0]))
                 own = rows if rows is not None and shape and len(rows.ids) == shape[0] else None
-                field = Field(origin, path)
+                field = OriginField(origin, path)
                 columns = Columns((origin, shape[1]), 0) if len(shape) > 1 else None
                 self._tags.put(leaf, Tag(frozenset({field}), own, field, columns=columns))
             elif tag.from_model:
@@ -186,7 +186,7 @@ class Origins:
             self._remember(value, origin, f"{path}.")
         elif (tag := self._tags.of(value)) is not None and (tag.column is None or tag.column.name != path):
             # A tensor may be in several fields, as a mask of responses that is the mask of the loss too.
-            field = Field(origin, path)
+            field = OriginField(origin, path)
             self._tags.put(value, tag.read_as(field))
         self.read.setdefault(origin, set()).add(path.split(".")[0])
         classes = self.classes.setdefault(origin, [])
@@ -277,7 +277,7 @@ class Origins:
         """Record that a field of some rows of a buffer was read."""
         self.read.setdefault(-1, set()).add(key)
         if KINDS[type(value)] in (ARRAY, TENSOR) and self._tags.of(value) is None:
-            field = Field(-1, key)
+            field = OriginField(-1, key)
             self._tags.put(value, Tag(frozenset({field}), None, field))
 
     def _labelling(self, log_prob: Callable[[Any, Any], Any]) -> Any:
@@ -338,7 +338,7 @@ def _leaves(batch: Any, prefix: str) -> Iterator[tuple[str, Any]]:
             yield from _leaves(value, f"{prefix}{name}.")
 
 
-def _at(value: Any, known: Rows, wanted: Rows) -> Any:
+def _at(value: Any, known: OriginRows, wanted: OriginRows) -> Any:
     """Return the values at some of the rows that a column has, or None if it does not have all."""
     if known.same(wanted):
         return value

@@ -11,10 +11,10 @@ from torch import Tensor
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from typedbatch._core.kinds import BATCH, TENSOR, kind_of
-from typedbatch.audit.credit import Credit, TokenCredit
-from typedbatch.audit.lessons import Lessons, can_fork, in_child, tensors_of_child
 from typedbatch.audit.objects import parameters_of
+from typedbatch.audit.output_gradients import OutputGradients, can_fork, in_child, tensors_of_child
 from typedbatch.audit.report import Finding
+from typedbatch.audit.reward_credit import Credit, TokenCredit
 from typedbatch.audit.tags import ADVANTAGES
 from typedbatch.batch import Batch
 
@@ -78,11 +78,11 @@ class Replays:
 
     def _examine_credit(self) -> None:
         """Try the laws of credit on the first batch."""
-        lessons = Lessons(self._update, self._args)
+        outputs = OutputGradients(self._update, self._args)
         batches = [(position, batch) for position, batch in enumerate(self._args) if kind_of(batch) is BATCH]
-        if not batches or not lessons.begin():
+        if not batches or not outputs.begin():
             return
-        for credit in (Credit(lessons, *batches[0]), TokenCredit(lessons, *batches[0])):
+        for credit in (Credit(outputs, *batches[0]), TokenCredit(outputs, *batches[0])):
             try:
                 credit.examine()
             except Exception as error:  # noqa: BLE001  # whatever it is, the update goes on

@@ -15,8 +15,8 @@ from typing_extensions import override
 
 from typedbatch._core.kinds import BATCH, TENSOR, describe, kind_of
 from typedbatch._ops.conversion import leaf_to_numpy
-from typedbatch.audit.lessons import other_values
 from typedbatch.audit.objects import Objects
+from typedbatch.audit.output_gradients import other_values
 from typedbatch.audit.replays import other_padding
 from typedbatch.audit.report import Finding, Report
 from typedbatch.audit.trace import Check, Operation, Trace

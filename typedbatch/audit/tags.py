@@ -111,7 +111,7 @@ def dim_of(args: tuple[Any, ...], kwargs: dict[str, Any], default: Any = None) -
     return args[1] if len(args) > 1 and type(args[1]) is int else default
 
 
-class Field(NamedTuple):
+class OriginField(NamedTuple):
     """A field of the batches of one origin."""
 
     origin: int
@@ -120,13 +120,13 @@ class Field(NamedTuple):
     """Path of the field: ``"rew"``, ``"obs.cam"``."""
 
 
-class Rows(NamedTuple):
+class OriginRows(NamedTuple):
     """The rows of an origin that the first dimension of a value has."""
 
     origin: int
     ids: NDArray[np.intp]
 
-    def same(self, other: Rows) -> bool:
+    def same(self, other: OriginRows) -> bool:
         """Return True if both are the same rows in the same order."""
         return self.ids is other.ids or (self.ids.shape == other.ids.shape and bool((self.ids == other.ids).all()))
 
@@ -164,12 +164,12 @@ class Tag:
         is_of_labels: Whether the values are those of certain tokens, such as log-probabilities.
     """
 
-    fields: frozenset[Field] = frozenset()
-    rows: Rows | None = None
-    column: Field | None = None
+    fields: frozenset[OriginField] = frozenset()
+    rows: OriginRows | None = None
+    column: OriginField | None = None
     models: frozenset[str] = frozenset()
     columns: Columns | None = None
-    table: Rows | None = None
+    table: OriginRows | None = None
     made_by: str = ""
     path: tuple[str, ...] = ()
     step: int = 0
@@ -196,7 +196,7 @@ class Tag:
         """Return True if these are the values of a field with one of these names."""
         return self.column is not None and self.column.name in names
 
-    def read_as(self, field: Field) -> Tag:
+    def read_as(self, field: OriginField) -> Tag:
         """Return the tag of the same values that are read as another field."""
         return replace(self, fields=self.fields | {field}, column=field)
 
@@ -305,11 +305,13 @@ def part_of(tag: Tag, dim: int, begin: int, end: int) -> Tag:
     """Return the tag of a part of a value that was split along a dimension."""
     rows, columns = tag.rows, tag.columns
     if dim == 0:
-        return replace(tag, rows=rows and Rows(rows.origin, rows.ids[begin:end]))
+        return replace(tag, rows=rows and OriginRows(rows.origin, rows.ids[begin:end]))
     return replace(tag, columns=columns and Columns(columns.frame, columns.offset + begin) if dim == 1 else columns)
 
 
-def _rows_after(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, tags: list[Tag]) -> Rows | None:
+def _rows_after(
+    name: str, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, tags: list[Tag]
+) -> OriginRows | None:
     """Return the rows of the result, or None if they are not known."""
     first = next((tag.rows for tag in tags if tag.rows is not None), None)
     if first is None or not out.ndim:
@@ -352,7 +354,7 @@ def _selected(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return kwargs.get("index", args[2] if len(args) > 2 else None) if dim == 0 else slice(None)
 
 
-def _indexed(rows: Rows, index: Any, out: Any) -> Rows | None:
+def _indexed(rows: OriginRows, index: Any, out: Any) -> OriginRows | None:
     """Return the rows that an index takes."""
     if isinstance(index, tuple):
         if any(isinstance(part, (Tensor, np.ndarray, list)) for part in index[1:]):
@@ -363,12 +365,12 @@ def _indexed(rows: Rows, index: Any, out: Any) -> Rows | None:
     if index is Ellipsis:
         return rows if len(rows.ids) == out.shape[0] else None
     if isinstance(index, slice):
-        taken = rows if index == slice(None) else Rows(rows.origin, rows.ids[index])
+        taken = rows if index == slice(None) else OriginRows(rows.origin, rows.ids[index])
     elif isinstance(index, (Tensor, np.ndarray, list)):
         array = index.detach().cpu().numpy() if isinstance(index, Tensor) else np.asarray(index)
         if array.ndim != 1 or not array.size:
             return None
-        taken = Rows(rows.origin, rows.ids[array])
+        taken = OriginRows(rows.origin, rows.ids[array])
     else:
         return None
     return taken if len(taken.ids) == out.shape[0] else None
@@ -379,12 +381,12 @@ def _is_arange(index: Any) -> bool:
     return array.dtype.kind in "iu" and bool((array == np.arange(len(array))).all())
 
 
-def _joined(rows: list[Rows | None], out: Any) -> Rows | None:
+def _joined(rows: list[OriginRows | None], out: Any) -> OriginRows | None:
     known = [row for row in rows if row is not None]
     if len(known) < len(rows) or len({row.origin for row in known}) > 1:
         return None
     ids = np.concatenate([row.ids for row in known])
-    return Rows(known[0].origin, ids) if len(ids) == out.shape[0] else None
+    return OriginRows(known[0].origin, ids) if len(ids) == out.shape[0] else None
 
 
 def _columns_after(call: _CALL, tags: list[Tag], tensors: list[Any], out: Any) -> Columns | None:
@@ -415,7 +417,7 @@ def _columns_after(call: _CALL, tags: list[Tag], tensors: list[Any], out: Any) -
     return columns if width == out.shape[1] else None
 
 
-def _table_after(name: str, first: Tag, tensor: Any, out: Any) -> Rows | None:
+def _table_after(name: str, first: Tag, tensor: Any, out: Any) -> OriginRows | None:
     """Return the rows of a table that the values of rows are viewed as."""
     if first.table is not None:
         return first.table if first.table.ids.shape == tuple(out.shape) else None
@@ -423,4 +425,4 @@ def _table_after(name: str, first: Tag, tensor: Any, out: Any) -> Rows | None:
         return None
     if 1 in out.shape or out.shape[0] * out.shape[1] != len(first.rows.ids):
         return None
-    return Rows(first.rows.origin, first.rows.ids.reshape(tuple(out.shape)))
+    return OriginRows(first.rows.origin, first.rows.ids.reshape(tuple(out.shape)))

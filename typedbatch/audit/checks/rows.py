@@ -22,7 +22,7 @@ from typedbatch.audit.tags import (
     REDUCING,
     RETURNS,
     REWARDS,
-    Rows,
+    OriginRows,
     Tag,
     dim_of,
     listed,
@@ -156,13 +156,13 @@ def _is_weighed(weight: Tag, values: Tag) -> bool:
     return not weight.from_model and weight.has_any(_OF_LOSSES) and values.from_model
 
 
-def _is_shifted(rows: Rows, others: Rows) -> bool:
+def _is_shifted(rows: OriginRows, others: OriginRows) -> bool:
     """Return True if most rows are as far apart as each other, as steps of time and the steps after them are."""
     apart, counts = np.unique(others.ids - rows.ids, return_counts=True)
     return bool(len(apart) and counts.max() * 2 > len(rows.ids))
 
 
-def _some(rows: Rows) -> str:
+def _some(rows: OriginRows) -> str:
     return f"{', '.join(map(str, rows.ids[:3].tolist()))}{'..' if len(rows.ids) > 3 else ''}"
 
 

@@ -24,7 +24,7 @@ from typedbatch.audit.tags import (
     SUMS,
     TERMINATED,
     TRUNCATED,
-    Rows,
+    OriginRows,
     Tag,
     listed,
 )
@@ -331,7 +331,7 @@ class Returns(Check):
                 "terminal step, so its return is its reward",
             )
 
-    def _is_examined(self, name: str, known: Tag, rows: Rows) -> bool:
+    def _is_examined(self, name: str, known: Tag, rows: OriginRows) -> bool:
         """Return True if as many rows of a column were examined as it has."""
         key = (rows.origin, name, known.step)
         before = self._examined.get(key, 0)

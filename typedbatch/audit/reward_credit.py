@@ -1,4 +1,4 @@
-"""Credit: which rewards, advantages and tokens change what each row of a batch teaches the networks."""
+"""Credit: which rewards, advantages and tokens change the gradients of each row of a batch."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor
 
 from typedbatch._core.kinds import ARRAY, TENSOR, kind_of
 from typedbatch._ops.conversion import leaf_to_numpy
-from typedbatch.audit.lessons import Effect, Lessons, other_values
+from typedbatch.audit.output_gradients import Effect, OutputGradients, other_values
 from typedbatch.audit.report import AuditCode, Finding
 from typedbatch.audit.tags import ADVANTAGES, OLD_LOGP, REF_LOGP, RETURNS, REWARDS, SCORES, TERMINATED, TRUNCATED
 from typedbatch.batch import Batch
@@ -28,13 +28,13 @@ class Probe:
     """Replays of an update on one batch with other values in some rows.
 
     Args:
-        lessons: Replays of the update.
+        outputs: Replays of the update.
         position: Position of the batch among the arguments of the update.
         batch: The batch.
     """
 
-    def __init__(self, lessons: Lessons, position: int, batch: Any) -> None:
-        self.lessons: Lessons = lessons
+    def __init__(self, outputs: OutputGradients, position: int, batch: Any) -> None:
+        self.outputs: OutputGradients = outputs
         self._position, self._batch = position, batch
         self.fields: dict[str, Any] = {
             name: value for name, value in Batch.items(batch) if kind_of(value) in (ARRAY, TENSOR)
@@ -101,13 +101,13 @@ class Probe:
 
     def effect_of(self, changed: Any) -> Effect | None:
         """Return the effect of another batch in its place."""
-        return self.lessons.effect({self._position: changed})
+        return self.outputs.effect({self._position: changed})
 
     def size_of_gradients(self, name: str, change: float) -> float | None:
         """Return the norm of the gradients after adding something to a field."""
         changed = self.changed()
         changed[name] = changed[name] + change
-        return self.lessons.size({self._position: changed})
+        return self.outputs.size({self._position: changed})
 
     def array(self, name: str) -> NDArray[Any]:
         """Return a field as an array."""
@@ -163,7 +163,7 @@ class Credit(Probe):
             if effect is None or places is None or not any(effect.gradients) or any(effect.outputs):
                 continue
             for number, (found, at) in enumerate(zip(effect.gradients, places, strict=True)):
-                used = self.lessons.used(number)
+                used = self.outputs.used(number)
                 if found.keys() & at & used and is_part(found.keys(), used):
                     self.found(
                         "TB508 wrong-target",
@@ -213,7 +213,7 @@ class Credit(Probe):
             largest = max(own, key=lambda change: change.size, default=None)
             if largest is None or largest.label < 0:
                 continue
-            width = self.lessons.width(number)
+            width = self.outputs.width(number)
             if width > 2 or (width == 1 and is_value):
                 yield largest.sign
             elif width == 2 and act is not None and act.ndim == 1 and not is_float(act):
@@ -281,8 +281,8 @@ class TokenCredit(Probe):
         if effect is None or places is None or any(effect.outputs):
             return
         for number, found in enumerate(effect.gradients):
-            rows, own = self.lessons.rows(number, set(found)), self.lessons.rows(number, places[number])
-            others = self.lessons.rows(number, self.lessons.used(number)) - own
+            rows, own = self.outputs.rows(number, set(found)), self.outputs.rows(number, places[number])
+            others = self.outputs.rows(number, self.outputs.used(number)) - own
             if rows & others and is_part(rows, others):
                 self.found(
                     "TB503 other-rows",
@@ -306,7 +306,7 @@ class TokenCredit(Probe):
         if first is None or last is None or any(first.outputs) or any(last.outputs):
             return
         for number, (begin, end) in enumerate(zip(first.gradients, last.gradients, strict=True)):
-            is_in_row = len(self.lessons.rows(number, set(begin))) == 1
+            is_in_row = len(self.outputs.rows(number, set(begin))) == 1
             if is_in_row and len(end) == 1 < len(begin) and min(begin) < max(end):
                 self.found(
                     "TB508 wrong-target",
@@ -340,8 +340,8 @@ class TokenCredit(Probe):
         if effect is None or seen is None or any(effect.outputs):
             return
         for number, (found, sees) in enumerate(zip(effect.gradients, seen.outputs, strict=True)):
-            rows = self.lessons.rows(number, sees)
-            is_causal = len(rows) == 1 and len(sees) < self.lessons.per_row(number) - at
+            rows = self.outputs.rows(number, sees)
+            is_causal = len(rows) == 1 and len(sees) < self.outputs.per_row(number) - at
             if len(found) == 1 and found.keys() <= sees and is_causal:
                 self.found(
                     "TB503 other-rows",

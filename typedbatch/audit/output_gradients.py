@@ -1,4 +1,4 @@
-"""Lessons: the gradients that outputs of networks get in an update, in a child process, whose steps change nothing."""
+"""Gradients that outputs of networks get in an update, in a child process, whose steps change nothing."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ _SMALL = 0.05
 """Share of the largest gradient below which it is that of a bonus alone, as of entropy where a ratio is clipped."""
 
 
-class Lesson(NamedTuple):
+class OutputGradient(NamedTuple):
     """An output of a network, and the gradient of the losses by it."""
 
     output: Tensor
@@ -149,7 +149,7 @@ class Effect:
     gradients: list[dict[int, Change]]
 
 
-class Lessons:
+class OutputGradients:
     """Replays of an update, each in a copy of this process, that say at which positions a change has an effect.
 
     Steps of optimizers change nothing in them, so that all minibatches are seen by the same weights.
@@ -161,12 +161,12 @@ class Lessons:
 
     def __init__(self, update: Callable[..., Any], args: Sequence[Any]) -> None:
         self._update, self._args = update, args
-        self._base: list[Lesson] = []
+        self._base: list[OutputGradient] = []
 
     def begin(self) -> bool:
         """Record the update itself, and return whether it has a network whose outputs have gradients."""
-        pairs = tensors_of_child(lambda: [tuple(lesson) for lesson in self._learn({})])
-        self._base = [Lesson(*pair) for pair in pairs or ()]
+        pairs = tensors_of_child(lambda: [tuple(output) for output in self._learn({})])
+        self._base = [OutputGradient(*pair) for pair in pairs or ()]
         return bool(self._base) and self.effect({}) == Effect([set()] * len(self._base), [{}] * len(self._base))
 
     def used(self, number: int) -> set[int]:
@@ -205,19 +205,19 @@ class Lessons:
         """Return the norm of all gradients for changed arguments; None if the update refuses them."""
 
         def measure() -> float:
-            return math.sqrt(sum(float(lesson.gradient.double().square().sum()) for lesson in self._learn(changed)))
+            return math.sqrt(sum(float(output.gradient.double().square().sum()) for output in self._learn(changed)))
 
         size: float | None = in_child(measure)
         return size
 
-    def _learn(self, changed: Mapping[int, Any]) -> list[Lesson]:
+    def _learn(self, changed: Mapping[int, Any]) -> list[OutputGradient]:
         recorder = _Recorder()
         try:
             with recorder.recording():
                 self._update(*(changed.get(number, arg) for number, arg in enumerate(self._args)))
         except _Enough:
             pass
-        return [] if recorder.maximizes else recorder.lessons
+        return [] if recorder.maximizes else recorder.outputs
 
 
 class _Enough(BaseException):
@@ -228,7 +228,7 @@ class _Recorder:
     """The outputs of outermost modules, and their gradients."""
 
     def __init__(self) -> None:
-        self.lessons: list[Lesson] = []
+        self.outputs: list[OutputGradient] = []
         self._depth = self._numbers = 0
         self.maximizes: bool = False
         """Whether an optimizer maximizes; its gradients have the other sign, and are not used."""
@@ -252,7 +252,7 @@ class _Recorder:
             group["lr"] = torch.zeros_like(group["lr"]) if isinstance(group["lr"], Tensor) else 0.0
 
     def _before_call(self, *_: Any) -> None:
-        if not self._depth and (len(self.lessons) >= _MOST_OUTPUTS or self._numbers > _MOST_NUMBERS):
+        if not self._depth and (len(self.outputs) >= _MOST_OUTPUTS or self._numbers > _MOST_NUMBERS):
             raise _Enough
         self._depth += 1
 
@@ -265,12 +265,12 @@ class _Recorder:
     def _record(self, tensor: Tensor) -> None:
         if not tensor.requires_grad or not tensor.ndim:
             return
-        lesson = Lesson(tensor.detach().clone(), torch.zeros_like(tensor))
+        output = OutputGradient(tensor.detach().clone(), torch.zeros_like(tensor))
         self._numbers += tensor.numel()
-        self.lessons.append(lesson)
+        self.outputs.append(output)
 
         def add(gradient: Tensor) -> None:
-            lesson.gradient.add_(gradient.detach())
+            output.gradient.add_(gradient.detach())
 
         tensor.register_hook(add)  # type: ignore[no-untyped-call]  # torch does not say what it takes
 
@@ -290,7 +290,7 @@ def _tensors_in(out: Any) -> Iterator[Tensor]:
                 yield value
 
 
-def _compared(base: list[Lesson], other: list[Lesson]) -> Iterator[tuple[list[int], dict[int, Change]]]:
+def _compared(base: list[OutputGradient], other: list[OutputGradient]) -> Iterator[tuple[list[int], dict[int, Change]]]:
     """Yield the positions at which each output and its gradient differ; fail if other networks were called."""
     for one, two in zip(base, other, strict=True):
         if one.output.shape != two.output.shape:
