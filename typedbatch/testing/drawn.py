@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from hypothesis import assume, reject
+from hypothesis import reject
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
@@ -32,12 +32,14 @@ def strategy(schema: Any, fields: Mapping[str, Any], sizes: Mapping[str, Any]) -
     @st.composite
     def batches(draw: st.DrawFn) -> Any:
         given = {name: draw(size) if isinstance(size, st.SearchStrategy) else size for name, size in sizes.items()}
-        try:
-            batch = validate_at(build(declared, _Drawn(draw, given), fields), schema, "batches()", "structure")
-        except NoSizeError:
-            reject()
-        assume(not find_violations(batch, declared))
-        return batch
+        for _ in range(_TRIES):
+            try:
+                batch = validate_at(build(declared, _Drawn(draw, given), fields), schema, "batches()", "structure")
+            except NoSizeError:
+                break
+            if not find_violations(batch, declared):
+                return batch
+        return reject()
 
     return batches()
 
