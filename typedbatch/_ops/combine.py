@@ -360,8 +360,11 @@ def _cat_fields(
                 if len(inner) == count and all(inner):
                     joined[name] = new_tree(cls, _cat_fields(inner, wholes, missing, lengths))
                     continue
-            joined[name] = whole = _cat_values([part[name] for part in parts], wholes, missing)
-            if whole is not None and not is_placeholder(whole):
+            values = [part[name] for part in parts]
+            joined[name] = whole = _cat_values(values, wholes, missing)
+            if KINDS[type(whole)] is TENSOR and len(set(map(type, values))) == 1 and not whole.is_nested:
+                lengths.add(tuple([tensor.size(0) for tensor in values]))
+            elif whole is not None and not is_placeholder(whole):
                 lengths.add(())
         except KeyError:
             lengths.add(())

@@ -284,7 +284,15 @@ def map_objects(column: Any, function: Callable[[Any], Any]) -> Any:
         is_column = is_objects(value)
         if not is_column and not isinstance(value, (dict, list, tuple)):
             return value
-        old = list(value.values() if isinstance(value, dict) else np.ma.getdata(value).flat if is_column else value)
+        old = (
+            np.ma.getdata(value).ravel().tolist()
+            if is_column
+            else [*value.values()]
+            if isinstance(value, dict)
+            else value
+        )
+        if {KINDS[cls] for cls in set(map(type, old))} <= _WITHOUT_TENSORS:
+            return value
         new = [convert(item) for item in old]
         if all(item is other for item, other in zip(new, old, strict=True)):
             return value
