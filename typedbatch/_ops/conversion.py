@@ -284,13 +284,8 @@ def map_objects(column: Any, function: Callable[[Any], Any]) -> Any:
         is_column = is_objects(value)
         if not is_column and not isinstance(value, (dict, list, tuple)):
             return value
-        old = (
-            np.ma.getdata(value).ravel().tolist()
-            if is_column
-            else [*value.values()]
-            if isinstance(value, dict)
-            else value
-        )
+        inside = np.ma.getdata(value).ravel().tolist() if is_column else value
+        old = list(inside.values() if isinstance(inside, dict) else inside)
         if {KINDS[cls] for cls in set(map(type, old))} <= _WITHOUT_TENSORS:
             return value
         new = [convert(item) for item in old]
