@@ -255,8 +255,7 @@ def test_one_module_with_the_name_of_pythons_is_not_run(tmp_path, cache, name):
     assert list(tmp_path.glob("ran *")) == []
 
 
-@pytest.mark.parametrize("has_ours", [False, True])
-@pytest.mark.parametrize("name", ["tools.mine", "mine.py", "mine.py:plugin"])
+@pytest.mark.parametrize(("name", "has_ours"), [("tools.mine", True), ("mine.py", False), ("mine.py:plugin", True)])
 def test_plugins_of_the_project_are_run_and_nothing_beside_them(tmp_path, cache, name, has_ours):
     plugins = f"typedbatch.mypy, {name}" if has_ours else name
     files = {"mypy.ini": f"[mypy]\nplugins = {plugins}\ncheck_untyped_defs = True\n", "a.py": UNTYPED}

@@ -1,4 +1,4 @@
-"""An editor with a real server, on the newest mypy and on the oldest."""
+"""An editor with a real server, on the newest mypy, and for a release on the oldest."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import pytest
 
 from tests.lsp.client import COLD, Editor
 
-_OLDEST = Path(sys.prefix) / "mypy" / "1.20.2" / "bin" / "python"
-_PYTHONS = {"newest mypy": Path(sys.executable), "mypy 1.20": _OLDEST}
+OLDEST = Path(sys.prefix) / "mypy" / "1.20.2" / "bin" / "python"
+_PYTHONS = {"newest mypy": Path(sys.executable), "mypy 1.20": OLDEST}
 _BASE = "import numpy as np\nimport torch\nimport typedbatch, typedbatch.posttraining, jaxtyping\n"
 
 
-@pytest.fixture(scope="session", params=_PYTHONS)
+@pytest.fixture(scope="session", params=["newest mypy", pytest.param("mypy 1.20", marks=pytest.mark.release)])
 def python(request: pytest.FixtureRequest) -> Path:
     """A Python with a mypy."""
     found = _PYTHONS[request.param]

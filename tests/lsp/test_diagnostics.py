@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from tests.lsp.client import Editor
+from tests.lsp.client import COLD, Editor
+from tests.lsp.conftest import OLDEST
 from typedbatch.cli.check import check
 
 pytestmark = pytest.mark.slow
@@ -35,6 +36,20 @@ def test_a_text_that_is_not_saved_is_checked(editor):
     assert found["codeDescription"]["href"].endswith("/errors/batch-field.html")
     assert found["range"] == {"start": {"line": 3, "character": 6}, "end": {"line": 3, "character": 15}}
     assert editor.edit("unsaved.py", RIGHT) == []
+
+
+def test_the_oldest_mypy_is_kept_in_memory_too(kept, tmp_path):
+    if not OLDEST.exists():
+        pytest.skip("mypy 1.20 is not installed; make check installs it")
+    editor = Editor(tmp_path.resolve(), kept / "lsp-oldest", OLDEST)
+    try:
+        assert messages(editor.open("a.py", WRONG, patience=COLD)) == [MESSAGE]
+        assert editor.edit("a.py", RIGHT) == []
+        assert "act" in editor.labels("a.py", "print(batch.|obs)")
+        assert "obs" in editor.hover("a.py", "print(bat|ch")
+        assert editor.shown() == []
+    finally:
+        editor.kill()
 
 
 def test_columns_are_those_of_the_client(editor):

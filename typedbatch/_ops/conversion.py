@@ -281,11 +281,12 @@ def map_objects(column: Any, function: Callable[[Any], Any]) -> Any:
             return function(value)
         if kind is BATCH or kind is RAGGED:
             return map_leaves(value, convert) if kind is BATCH else map_values(value, convert)
-        is_column = is_objects(value)
-        if not is_column and not isinstance(value, (dict, list, tuple)):
+        if is_objects(value):
+            old = np.ma.getdata(value).ravel().tolist()
+        elif isinstance(value, (dict, list, tuple)):
+            old = list(value.values() if isinstance(value, dict) else value)
+        else:
             return value
-        inside = np.ma.getdata(value).ravel().tolist() if is_column else value
-        old = list(inside.values() if isinstance(inside, dict) else inside)
         if {KINDS[cls] for cls in set(map(type, old))} <= _WITHOUT_TENSORS:
             return value
         new = [convert(item) for item in old]
