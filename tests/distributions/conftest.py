@@ -10,7 +10,7 @@ import torch
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:  # torch takes proper samples of Wishart for singular ones and says so
-        if "tree" in item.path.parts:
+        if "distributions" in item.path.parts:
             item.add_marker(pytest.mark.filterwarnings("ignore:Singular sample detected"))
 
 
