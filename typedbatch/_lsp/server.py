@@ -288,7 +288,7 @@ def _sync(server: Server) -> None:
 
     @server.feature(lsp.EXIT)
     def _(given: None) -> None:
-        server.exit_code = 0 if server.is_shut_down else 1  # pygls ends its loop with it, and forgets it.
+        server.exit_code = 0 if server.is_shut_down else 1  # pygls drops the code that it ends with.
         server.protocol.set_writer(_Nobody())
 
 

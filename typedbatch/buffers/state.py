@@ -338,7 +338,7 @@ class State:
         """Draw slots as :meth:`ReplayBuffer.sample_indices` does, of rows that have all their frames.
 
         Raises:
-            EmptyBufferError: ``count`` is above 0, and there is no such row.
+            EmptyBufferError: ``count`` is above 0, and no row has all its frames.
         """
         slots = np.zeros(0, np.intp)
         if len(self.rings):

@@ -86,7 +86,7 @@ PLACES = {
         "def need(b: BatchWithReturnsProtocol) -> None: ...\ndef f(r: RolloutBatch) -> None:\n    need(r)",
         f'RolloutBatch lacks "returns" of BatchWithReturnsProtocol; it has {ROLLOUT}  [batch-argument]',
     ),
-    "record with rules, which are no fields": (
+    "record whose rules are not fields": (
         'class R(BatchRecord):\n    obs: np.ndarray\n    n = rule(bool, "n")\ndef f(r: R) -> None:\n    ask(r)',
         f'R lacks "info" of {OBS}; it has obs  {ARGUMENT}',
     ),

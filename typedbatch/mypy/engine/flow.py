@@ -133,7 +133,7 @@ class Flow:
                 names.update((name, join(value, self._known.get(name))) for name, value in names.items())
             kind = self._kinds.get(type(statement))
             if kind is not None:
-                with suppress(RecursionError):  # Whatever is nested too deeply in one, the others are looked at.
+                with suppress(RecursionError):  # Others are read if one is nested too deeply.
                     kind(statement)
 
     # ---- assignments ----------------------------------------------------------------------------------------------
