@@ -18,7 +18,6 @@ from typedbatch._ops.combine import Missing, as_list, cat_trees, stack_trees
 from typedbatch._ops.conversion import moved, pinned
 from typedbatch._ops.copying import shallow
 from typedbatch._ops.display import Display
-from typedbatch._ops.fast_assign import written_directly
 from typedbatch._ops.from_rows import MissingInRows, from_rows
 from typedbatch._ops.joined_meta import MetaRule
 from typedbatch._ops.nulls import WithNulls
@@ -148,7 +147,7 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, WithNulls, Display, OpenFields
         """Set a field by its name, or write rows at an index; for the latter see :meth:`set_rows`."""
         if isinstance(index, str):
             construct.set_fields(self.__dict__, {index: value}, type(self))
-        elif not (isinstance(value, Tree) and written_directly(self.__dict__, index, value.__dict__)):
+        else:
             assignment.set_rows(self, index, value, strict=False)
 
     def __delitem__(self, name: str, /) -> None:

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from tests.ops.helpers import assert_identical
 from tests.strategies import numpy_batches, row_indices
 from typedbatch import Batch
-from typedbatch._ops.assignment import write_rows
-from typedbatch._ops.fast_assign import cleared_directly, set_directly, written_directly
+from typedbatch._ops.assignment import set_directly, write_rows
 from typedbatch._ops.indexing import plain_index
+from typedbatch._ops.writer import plain_arrays, plain_pairs
 
 
 def transitions(rows: int = 6) -> Batch:
@@ -28,6 +28,10 @@ def transitions(rows: int = 6) -> Batch:
         done=number > 3,
         info=Batch(),
     )
+
+
+def takes_short_way(batch: Batch, index: Any, rows: Any) -> bool:
+    return plain_pairs(batch.__dict__, index, rows) is not None
 
 
 def changed(batch: Batch) -> Batch:
@@ -42,11 +46,12 @@ def test_rows_as_the_columns_hold_them_go_the_short_way(index: Any) -> None:
     batch, rows = transitions(), changed(transitions())[index]
     expected = copy.deepcopy(batch)
     write_rows(expected.__dict__, index, rows.__dict__, strict=False)
-    assert written_directly(batch.__dict__, index, rows.__dict__)
+    assert takes_short_way(batch, index, rows.__dict__)
+    batch[index] = rows
     assert_identical(batch, expected)
-    assert cleared_directly(batch.__dict__, index)
+    assert plain_arrays(batch.__dict__) is not None
     write_rows(expected.__dict__, index, {}, strict=False)
-    assert_identical(batch, expected)
+    assert_identical(batch.empty_(index), expected)
 
 
 @given(st.data())
@@ -58,10 +63,10 @@ def test_both_ways_write_the_same(data: st.DataObject) -> None:
     rows = copy.deepcopy(batch)[::-1][index]
     short, long = copy.deepcopy(batch), copy.deepcopy(batch)
     write_rows(long.__dict__, index, rows.__dict__, strict=False)
-    assert_identical(short if written_directly(short.__dict__, index, rows.__dict__) else long, long)
-    cleared = copy.deepcopy(batch)
+    short[index] = rows
+    assert_identical(short, long)
     write_rows(long.__dict__, index, {}, strict=False)
-    assert_identical(cleared if cleared_directly(cleared.__dict__, index) else long, long)
+    assert_identical(copy.deepcopy(batch).empty_(index), long)
 
 
 def read_only() -> np.ndarray[Any, Any]:
@@ -103,7 +108,7 @@ def test_what_is_unusual_is_left_to_the_long_way(case: str) -> None:
     batch = Batch(first=np.zeros((9, 9)), a=make())
     rows = {"first": np.ones((9, 9))[index].copy(), "a": value}
     before = copy.deepcopy(batch)
-    assert not written_directly(batch.__dict__, index, rows)
+    assert not takes_short_way(batch, index, rows)
     assert_identical(batch, before)
 
 
@@ -113,27 +118,28 @@ def test_fields_in_two_places_are_left_to_the_long_way() -> None:
     nested = Batch(x=np.zeros(3, bool))
     for batch in (one, two, Batch(a=nested, b=nested)):
         rows = copy.deepcopy(batch)[0]
-        assert not written_directly(batch.__dict__, 0, rows.__dict__)
-        assert not cleared_directly(batch.__dict__, 0)
+        assert not takes_short_way(batch, 0, rows.__dict__)
+        assert plain_arrays(batch.__dict__) is None
 
 
 def test_views_go_the_short_way_unless_two_are_on_one_array() -> None:
     whole, other = np.zeros((4, 3)), np.zeros(5)
     batch = Batch(a=whole[:, 1], n={"b": other[1:]})
     rows = Batch(a=np.float64(2), n={"b": np.float64(3)})
-    assert written_directly(batch.__dict__, 1, rows.__dict__)
+    assert takes_short_way(batch, 1, rows.__dict__)
+    batch[1] = rows
     assert (whole[1].tolist(), other.tolist()) == ([0, 2, 0], [0, 0, 3, 0, 0])
     batch += 1
     assert (whole.sum(), other.sum()) == (6, 7)
-    assert cleared_directly(batch.__dict__, 1)
+    assert plain_arrays(batch.__dict__) is not None
     for shared in (
         Batch(a=whole[:, 1], b=whole[:, 2]),
         Batch(a=whole, n={"b": whole[:, 1]}),
         Batch(n={"a": other[1:]}, b=other),
     ):
-        assert not written_directly(shared.__dict__, 1, shared[2].__dict__)
-        assert not cleared_directly(shared.__dict__, 1)
-    assert not written_directly(batch.__dict__, slice(0, 2), Batch(a=other[:2], n={"b": whole[:2, 0]}).__dict__)
+        assert not takes_short_way(shared, 1, shared[2].__dict__)
+        assert plain_arrays(shared.__dict__) is None
+    assert not takes_short_way(batch, slice(0, 2), Batch(a=other[:2], n={"b": whole[:2, 0]}).__dict__)
 
 
 def test_values_are_read_before_they_are_written() -> None:

@@ -1,69 +1,22 @@
-"""Memory of leaves: their addresses, and the rule for writing into leaves that share memory."""
+"""Memory of leaves: their addresses, and which of them share elements."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
 from itertools import accumulate
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
-from typedbatch._core.kinds import ARRAY, KINDS, SCALAR, TENSOR
-from typedbatch.errors import StructureError
+from typedbatch._core.kinds import ARRAY, KINDS, TENSOR
 
 Span = tuple[int, int]
 """First address of a leaf, and the address after its last byte."""
 
 _IN_MEMORY: Final = (ARRAY, TENSOR)
-
-
-class Write(NamedTuple):
-    """A pending write, which is known to succeed.
-
-    Attributes:
-        path: Path of the field.
-        leaf: Array, tensor or scalar that changes.
-        value: Rows or operand that the new values come from.
-        where: Where it is written: an index of the leaf, or the fields that hold it, and its name.
-    """
-
-    path: str
-    leaf: Any
-    value: Any
-    where: Any
-
-
-def once_each(writes: list[Write], may_be_itself: bool = False) -> list[Write]:
-    """Return the writes of each piece of memory once, with values on memory of their own.
-
-    Args:
-        writes: Writes, each of which is known to succeed.
-        may_be_itself: Whether a leaf can be its own value, as in ``b += b``.
-
-    Raises:
-        StructureError: Two leaves share a part of their memory, or all of it and get different values.
-    """
-    leaves = [write.leaf for write in writes if KINDS[type(write.leaf)] is not SCALAR]
-    read = [None if may_be_itself and write.value is write.leaf else write.value for write in writes]
-    if known_apart(leaves, read):
-        return writes
-    taken = Taken([write.leaf for write in writes])
-    left_out: set[int] = set()
-    for i, k in taken.pairs():
-        one, two = writes[i], writes[k]
-        if _layout(one.leaf) != _layout(two.leaf) or not _same(one.value, two.value):
-            raise StructureError(
-                f"shares memory with {two.path!r}, so neither is written; copy() one of them", one.path
-            )
-        left_out.add(k)
-    return [  # Values on memory that is written too are copied first, as in b[1:] = b[:-1] and b += b.a.
-        write._replace(value=duplicate(write.value)) if taken.meets(read[i]) else write
-        for i, write in enumerate(writes)
-        if i not in left_out
-    ]
 
 
 def known_apart(leaves: Sequence[Any], values: Sequence[Any]) -> bool:
@@ -180,7 +133,7 @@ def _as_array(leaf: Any) -> NDArray[Any] | None:
     return as_bits(leaf)
 
 
-def _layout(leaf: Any) -> tuple[Any, ...]:
+def layout(leaf: Any) -> tuple[Any, ...]:
     """Return address, shape, strides and item size, which are equal for leaves with the same elements in order."""
     if KINDS[type(leaf)] is TENSOR:
         size = leaf.element_size()
@@ -188,7 +141,8 @@ def _layout(leaf: Any) -> tuple[Any, ...]:
     return leaf.__array_interface__["data"][0], leaf.shape, leaf.strides, leaf.itemsize
 
 
-def _same(one: Any, two: Any) -> bool:
+def same_content(one: Any, two: Any) -> bool:
+    """Return whether two leaves or numbers have the same shape and the same bytes."""
     if one is two:
         return True
     if not all(hasattr(value, "shape") for value in (one, two)):

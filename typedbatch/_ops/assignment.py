@@ -33,37 +33,42 @@ from typedbatch._core.kinds import (
     write_obstacle,
 )
 from typedbatch._core.lengths import count_rows
-from typedbatch._core.memory import Write, once_each
 from typedbatch._ops.casting import fitted, require_no_mask
 from typedbatch._ops.combine import require_names, stack_fields
 from typedbatch._ops.construct import to_leaf
-from typedbatch._ops.fast_assign import cleared_directly, leading, set_directly, written_directly, zero
 from typedbatch._ops.indexing import forward_slices, plain_index, take_of_tensor
+from typedbatch._ops.writer import AS_MADE, Fields, Write, leading, once_each, plain_arrays, plain_pairs, zero
 from typedbatch.errors import RowAssignmentError, RowIndexError, StructureError, TypedBatchError, under
 
-Fields = dict[str, Any]
 _ABSENT: Any = object()
 
 
 def set_rows(tree: Tree, index: Any, value: object, strict: bool) -> None:
     """Write rows into ``tree`` at ``index``; see :meth:`typedbatch.Batch.set_rows`."""
-    rows: Any = value
-    if not isinstance(value, Tree):
-        if kind_of(value) is MAPPING:
-            rows = _from_dict(value, tree)
-        elif kind_of(value) is SEQUENCE and rows and set(map(kind_of, rows)) <= {MAPPING, BATCH}:
-            rows = new_tree(Tree.__plain__, stack_fields(rows, 0, "pad", to_leaf, tree))
-        else:
-            rows = to_leaf(value)
+    rows = value if isinstance(value, Tree) else _as_rows(value, tree)
+    plain = plain_pairs(tree.__dict__, index, rows.__dict__)
+    if plain is None:
+        write_rows(tree.__dict__, plain_index(index), rows.__dict__, strict)
+        return
+    for target, new in plain:
+        target[index] = new
+
+
+def _as_rows(value: Any, tree: Tree) -> Tree:
+    rows: Any
+    if kind_of(value) is MAPPING:
+        rows = _from_dict(value, tree)
+    elif kind_of(value) is SEQUENCE and value and set(map(kind_of, value)) <= {MAPPING, BATCH}:
+        rows = new_tree(Tree.__plain__, stack_fields(value, 0, "pad", to_leaf, tree))
+    else:
+        rows = to_leaf(value)
     if not isinstance(rows, Tree):
         raise RowAssignmentError(f"rows are assigned from a dict, a Batch or a list of these, got {describe(rows)}")
-    index = plain_index(index)
-    if not written_directly(tree.__dict__, index, rows.__dict__):
-        write_rows(tree.__dict__, index, rows.__dict__, strict)
+    return rows
 
 
 def write_rows(fields: Fields, index: Any, rows: Fields, strict: bool) -> None:
-    """Write rows as :func:`set_rows` does, for the fields of two batches and an index from :func:`plain_index`."""
+    """Write rows of any kind as :func:`set_rows` does, at an index from :func:`plain_index`."""
     writes: list[Write] = []
     _plan(writes, fields, index, rows, strict, "")
     for _, target, value, where in once_each(writes):
@@ -73,8 +78,16 @@ def write_rows(fields: Fields, index: Any, rows: Fields, strict: bool) -> None:
 def clear_rows(tree: Tree, index: Any) -> None:
     """Set the rows at ``index`` to zeros, ``None`` in object arrays."""
     index = plain_index(index)
-    if not cleared_directly(tree.__dict__, index):
+    plain = plain_arrays(tree.__dict__) or []
+    try:
+        for rows in set(map(len, plain)):
+            leading(index, rows)
+    except (IndexError, TypeError):  # The index is for other numbers of rows, or a field is a scalar.
+        plain = []
+    if not plain:
         write_rows(tree.__dict__, index, {}, strict=False)
+    for target in plain:
+        target[index] = zero(target.dtype)
 
 
 def region_of(leaf: Any, index: Any) -> tuple[int, ...]:
@@ -253,6 +266,23 @@ def set_column(tree: Tree, values: Any, key: str, index: Any, default: float | N
             raise StructureError(f"got {len(values)} values for {wanted} rows", key)
     write_rows({key: column}, index, {key: values}, strict=True)
     tree.__dict__[key] = column
+
+
+def set_directly(column: Any, index: Any, values: Any) -> bool:
+    """Do ``column[index] = values`` for row numbers, if nothing has to be converted; else return False."""
+    if type(column) is not ndarray or type(values) is not ndarray or type(index) is not ndarray:
+        return False
+    if values.dtype is not column.dtype or index.dtype.kind not in "iu" or values.base is not None:
+        return False
+    if not column.ndim or values.shape != index.shape + column.shape[1:]:
+        return False
+    if column.flags not in AS_MADE or values is column:
+        return False
+    try:
+        column[index] = values  # numpy checks all row numbers before it writes.
+    except IndexError:
+        return False
+    return True
 
 
 _NOTHING: Any = object()

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import operator
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, Final, TypeVar
 
 import numpy as np
-from numpy import ndarray
 
 from typedbatch._core.kinds import (
     ARRAY,
@@ -24,8 +23,8 @@ from typedbatch._core.kinds import (
     mask_obstacle,
     write_obstacle,
 )
-from typedbatch._core.memory import Write, duplicate, once_each
-from typedbatch._ops.fast_assign import AS_MADE, Fields, base_of_view
+from typedbatch._core.memory import duplicate
+from typedbatch._ops.writer import Write, once_each, plain_arrays, plain_pairs
 from typedbatch.errors import LeafError, StructureError, under
 
 T = TypeVar("T", bound=Tree)
@@ -93,12 +92,9 @@ def apply_in_place(operation: Operation, tree: T, other: Any) -> T:
     """Apply ``operation`` in place to every leaf of ``tree``, after checking that all leaves can take the result."""
     careful = not {"raise", "call"}.isdisjoint(np.geterr().values())  # numpy may raise for values, as 1 / 0
     if not careful and (type(other) in (int, float) or isinstance(other, Tree)):
-        direct: list[tuple[Any, Any]] = []
-        written: set[int] = set()
-        read: list[Any] = []
-        count = _computable(operation, tree.__dict__, other, {}, direct, written, read)
-        if count and len(written) == count and written.isdisjoint(map(id, read)):
-            for leaf, value in direct:
+        pairs = _plain(operation, tree, other)
+        if pairs is not None:
+            for leaf, value in pairs:
                 operation(leaf, value)
             return tree
     writes = once_each([*_plan(operation, tree, other, "")], may_be_itself=True)
@@ -124,73 +120,17 @@ def apply_in_place(operation: Operation, tree: T, other: Any) -> T:
     return tree
 
 
-# ---- The fast way: numbers of one dtype, in arrays that share no memory ---------------------------------------------
-
-
-def _computable(
-    operation: Operation,
-    fields: Fields,
-    other: Any,
-    sure: dict[str, bool],
-    direct: list[tuple[Any, Any]],
-    written: set[int],
-    read: list[Any],
-) -> int | None:
-    """Check that dtypes and shapes show that nothing can fail, and collect the writes and the memory that they touch.
-
-    Args:
-        operation: In-place operator.
-        fields: Fields to be written.
-        other: Other operand, a number or a Batch.
-        sure: Whether the operation is known to succeed, by the characters of dtypes; others are added.
-        direct: List to which the arrays and the other operands are appended.
-        written: Set to which the ids of the fields, nested ones too, and of the bases of views are added.
-        read: List to which the arrays whose memory is read are appended.
-
-    Returns:
-        The number of ids added to ``written``, counting duplicates, or None if a field cannot be computed directly. So
-        two fields share memory if ``written`` has fewer elements.
-    """
-    others = other.__dict__ if isinstance(other, Tree) else None
-    if others is not None and fields.keys() != others.keys():
-        return None
-    count = len(fields)
-    for name, leaf in fields.items():
-        value = other if others is None else others[name]
-        if type(leaf) is not ndarray:
-            inner = None
-            if isinstance(leaf, Tree) and (others is None or isinstance(value, Tree)):
-                inner = _computable(operation, leaf.__dict__, value, sure, direct, written, read)
-            if inner is None:
-                return None
-            count += inner
-            continue
-        dtype = leaf.dtype
-        if others is not None:
-            if type(value) is not ndarray or value.dtype is not dtype or value.shape != leaf.shape:
-                return None
-            if value is not leaf:
-                owner = value if value.base is None else value.base
-                if type(owner) is not ndarray or owner.base is not None:
-                    return None
-                read.append(owner)
-        letter = dtype.char
-        if letter not in sure:
-            kinds = "biufc" if operation is not operator.ipow else "fc"  # An integer to a negative power is not one.
-            sure[letter] = dtype.kind in kinds and _fits(operation, dtype, other if others is None else dtype)
-        if not sure[letter]:
+def _plain(operation: Operation, tree: Tree, other: Any) -> Sequence[tuple[Any, Any]] | None:
+    """Return the arrays to compute and their operands if dtypes and shapes show that nothing fails; else None."""
+    if isinstance(other, Tree):
+        pairs = plain_pairs(tree.__dict__, ..., other.__dict__)
+    else:
+        pairs = [(array, other) for array in plain_arrays(tree.__dict__) or ()]
+    kinds = "biufc" if operation is not operator.ipow else "fc"  # An integer to a negative power is not one.
+    for dtype in {array.dtype for array, _ in pairs or ()}:
+        if dtype.kind not in kinds or not _fits(operation, dtype, dtype if isinstance(other, Tree) else other):
             return None
-        if leaf.flags not in AS_MADE:
-            if (base := base_of_view(leaf)) is None:
-                return None
-            written.add(id(base))
-            count += 1
-        direct.append((leaf, value))
-    written.update(map(id, fields.values()))
-    return count
-
-
-# ---- The general way: each leaf is checked --------------------------------------------------------------------------
+    return pairs or None
 
 
 def _plan(operation: Operation, tree: Tree, other: Any, prefix: str) -> Iterator[Write]:
