@@ -29,6 +29,7 @@ from typedbatch import (
     validate,
 )
 from typedbatch._core.kinds import new_sequences
+from typedbatch._ops.padding import take_or_zeros
 from typedbatch.buffers import ReplayBuffer
 from typedbatch.conversion import to_torch
 from typedbatch.errors import (
@@ -490,3 +491,11 @@ def test_lists_that_no_declared_dtype_holds_are_refused_by_name(name: str, given
     columns = {"ids": [[1]], "logp": [[1]], "half": [[1]], "flags": [[1]], "small": [[1]], "patch": [[[1, 2]]]}
     with pytest.raises(TypedBatchError, match=rf"{name}\W"):
         Ragged.from_lists({**columns, name: given}, into=Declared)
+
+
+def test_a_row_that_is_absent_has_an_empty_sequence() -> None:
+    batch = Batch(ids=Ragged(Batch(x=np.arange(6)), [2, 1, 3]))
+    taken = take_or_zeros(batch, np.array([2, -1, 0]))
+    assert [row.x.tolist() for row in taken.ids] == [[3, 4, 5], [], [0, 1]]
+    with pytest.raises(RowIndexError, match="cannot be filled with zeros"):
+        take_or_zeros(Batch(x=batch.to_torch().ids.to_nested().x), np.array([0, -1]))

@@ -25,7 +25,9 @@ from typedbatch._core.kinds import (
 from typedbatch._core.lengths import leaves
 from typedbatch._core.meta import keep_meta
 from typedbatch._ops.casting import fitted
+from typedbatch._ops.combine import spread
 from typedbatch._ops.conversion import torch_side
+from typedbatch._ops.indexing import take_of_leaf
 from typedbatch.errors import RowAssignmentError, RowIndexError, StructureError, TypedBatchError, did_you_mean, under
 
 T = TypeVar("T", bound=Tree)
@@ -37,27 +39,27 @@ NO_ROW: Final = -1
 def take_or_zeros(tree: T, rows: NDArray[np.intp]) -> T:
     """Return a new tree with ``rows.shape`` in place of the rows: row ``rows[i, j]`` at ``[i, j]``, zeros for -1.
 
-    Objects are filled with ``None``. ``None`` and reserved fields stay unchanged. Everything else is copied.
+    Objects are filled with ``None``, and a ``Ragged`` with empty sequences; it has one dimension of rows. ``None`` and
+    reserved fields stay unchanged. Everything else is copied.
 
     Raises:
         RowIndexError: A row number is out of range, or a field cannot be filled with zeros, as a distribution.
     """
-    return _Rows(rows).of_tree(tree)
+    absent = np.flatnonzero(rows < 0)
+    return RowNumbers(rows, absent if len(absent) else None).of_tree(tree)
 
 
-class _Rows:
-    """Row numbers, -1 for a row of zeros, to take from many leaves. They are moved to each device once.
+class RowNumbers:
+    """Row numbers to take from many leaves, moved to each device once.
 
     Args:
         rows: Row numbers of any shape.
+        absent: Positions, in the flattened array, of rows that are zeros instead.
     """
 
-    def __init__(self, rows: NDArray[np.intp]) -> None:
-        self._rows = rows
-        numbers = rows.ravel()
-        absent = np.flatnonzero(numbers < 0)
-        self._absent: NDArray[np.intp] | None = absent if len(absent) else None
-        self._numbers = numbers if self._absent is None else np.where(numbers < 0, 0, numbers)
+    def __init__(self, rows: NDArray[np.intp], absent: NDArray[np.intp] | None = None) -> None:
+        self._rows, self._absent = rows, absent
+        self._numbers = rows.ravel() if absent is None else np.maximum(rows, 0).ravel()
         self._on: dict[Any, tuple[Any, Any]] = {}
 
     def of_tree(self, tree: T) -> T:
@@ -80,7 +82,7 @@ class _Rows:
         kind = KINDS[type(value)]
         if kind is NONE:
             return None
-        if kind in (ARRAY, TENSOR) and value.ndim:
+        if (kind is ARRAY and value.ndim) or (kind is TENSOR and value.ndim and not value.is_nested):
             shape = (*self._rows.shape, *value.shape[1:])
             if self._absent is not None and not value.shape[0] and len(self._absent) == len(self._numbers):
                 return blank(value, shape)  # a leaf without rows has none to take in place of the absent ones
@@ -88,15 +90,12 @@ class _Rows:
             return taken if self._rows.ndim == 1 else taken.reshape(shape)
         if not leading_shape(value):
             raise RowIndexError(f"a scalar ({describe(value)}) has no rows")
-        if kind is RAGGED:
-            from typedbatch._ops.ragged_rows import take_sequences
-
-            return take_sequences(value, self._rows)
-        if self._absent is not None:
+        if self._absent is None:
+            return take_of_leaf(value, self._rows)
+        if kind is not RAGGED:
             raise RowIndexError(f"{describe(value)} cannot be filled with zeros")
-        from typedbatch._core.distributions import get_sliced_dist
-
-        return get_sliced_dist(value, self._rows)
+        there = self._rows >= 0
+        return spread(take_of_leaf(value, self._rows[there]), there)
 
     def _of_array(self, value: NDArray[Any]) -> NDArray[Any]:
         taken = value.take(self._numbers, 0)

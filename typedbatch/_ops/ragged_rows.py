@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from typedbatch._core.kinds import KINDS, TENSOR, Sequences, Tree, describe, new_sequences, new_tree
+from typedbatch._core.kinds import Sequences, Tree, describe, new_sequences, new_tree
 from typedbatch._core.lengths import MOST_ROWS
 from typedbatch._ops.combine import Missing, cat_trees
 from typedbatch._ops.construct import to_leaf
-from typedbatch._ops.indexing import no_rows, take_basic, take_of_leaf
-from typedbatch.errors import RowIndexError, SizeError, StructureError, under
+from typedbatch._ops.indexing import no_rows, take_basic
+from typedbatch._ops.padding import RowNumbers
+from typedbatch.errors import RowIndexError, SizeError, StructureError
 
 
 def require_countable(sizes: NDArray[np.intp]) -> None:
@@ -63,7 +64,7 @@ def take_sequences(ragged: Sequences, index: Any) -> Any:
         numbers = _row_numbers(index, count)
     sizes = ragged.sizes[numbers]
     rows = gathered_rows(ragged.offsets[numbers], sizes)
-    return new_sequences(type(ragged), _Rows(rows).of_tree(ragged.values), sizes)
+    return new_sequences(type(ragged), RowNumbers(rows).of_tree(ragged.values), sizes)
 
 
 def _row_numbers(index: Any, count: int) -> NDArray[np.intp]:
@@ -97,36 +98,6 @@ def gathered_rows(starts: NDArray[np.intp], sizes: NDArray[np.intp]) -> NDArray[
         steps[0] = starts[0]
         steps[np.cumsum(sizes)[:-1]] = starts[1:] - starts[:-1] - sizes[:-1] + 1
     return np.cumsum(steps, out=steps)
-
-
-class _Rows:
-    """Row numbers to index many leaves by, moved to each device once.
-
-    Args:
-        numbers: Row numbers, in one dimension.
-    """
-
-    def __init__(self, numbers: NDArray[np.intp]) -> None:
-        self._numbers = numbers
-        self._on: dict[Any, Any] = {}
-
-    def of_tree(self, tree: Any) -> Any:
-        """Return these rows of every leaf of a tree."""
-        out = object.__new__(type(tree))
-        for name, value in tree.__dict__.items():
-            with under(name):
-                out.__dict__[name] = self.of_tree(value) if isinstance(value, Tree) else self.of_leaf(value)
-        return out
-
-    def of_leaf(self, leaf: Any) -> Any:
-        """Return these rows of a leaf."""
-        if type(leaf) is np.ndarray:
-            return leaf.take(self._numbers, 0)
-        if KINDS[type(leaf)] is not TENSOR:
-            return take_of_leaf(leaf, self._numbers)
-        if leaf.device not in self._on:
-            self._on[leaf.device] = sys.modules["torch"].from_numpy(self._numbers).to(leaf.device)
-        return leaf.index_select(0, self._on[leaf.device])
 
 
 def cat_sequences(parts: Sequence[Sequences], missing: Missing) -> Any:
