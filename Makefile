@@ -7,6 +7,8 @@ CONSTRAINTS := .ci/constraints.txt
 MYPYS := tests/typing/older_mypys.txt
 # mypy beside pyright, and one environment beside another
 MAKEFLAGS += --jobs=2
+# bytecode is kept whatever the shell says: tests start hundreds of processes, each of which would compile the plugin
+export PYTHONDONTWRITEBYTECODE =
 
 .PHONY: demo test check lowest docs docs-look pictures bench bench-docs caught-docs bugs-docs silent-docs editors-docs vscode design-docs overlay-docs licences-docs release-check fuzz lint types mypy pyright clean help
 .DEFAULT_GOAL := help
