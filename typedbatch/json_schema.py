@@ -13,13 +13,9 @@ from typedbatch.schema.dims import Sort
 from typedbatch.schema.dtypes import FLOATS, INTEGERS
 from typedbatch.schema.fields import Field, Option, Schema
 
-_ELEMENTS: Final = {
-    "boolean": ("bool",),
-    "integer": INTEGERS,
-    "number": FLOATS,
-}
-
 __all__ = ["json_schema"]
+
+_ELEMENTS: Final = {"boolean": ("bool",), "integer": INTEGERS, "number": FLOATS}
 
 
 def json_schema(schema: Any) -> dict[str, Any]:

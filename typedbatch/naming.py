@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, Literal, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args, overload
 
 from typedbatch._core.kinds import BATCH, describe, is_placeholder, kind_of, new_tree
 from typedbatch._core.lengths import require_tree
@@ -19,10 +19,8 @@ if TYPE_CHECKING:
 Convention = Literal["tianshou", "rllib", "gymnasium", "sb3", "torchrl"]
 PostTraining = Literal["typedbatch", "verl", "trl", "openrlhf", "nemo_rl", "skyrl", "prime_rl", "slime", "areal"]
 
-_COLUMNS: Final[tuple[Convention, ...]] = ("tianshou", "rllib", "gymnasium", "sb3", "torchrl")
-_PROJECTS: Final[tuple[PostTraining, ...]] = (
-    "typedbatch", "verl", "trl", "openrlhf", "nemo_rl", "skyrl", "prime_rl", "slime", "areal"
-)  # fmt: skip
+_COLUMNS: Final[tuple[Convention, ...]] = get_args(Convention)
+_PROJECTS: Final[tuple[PostTraining, ...]] = get_args(PostTraining)
 _MEANING: Final = {tuple(name.split(".")): row for row in REINFORCEMENT_LEARNING for name in row if name}
 
 NAMES: Final[Mapping[Convention, tuple[str, ...]]] = {

@@ -299,8 +299,8 @@ def groups_centered(advantage: str, group: str, /, *, mask: str | None = None, t
             rows[members] = np.round(rows[members] - means[members].mean(), 6)
         return rows
 
-    fields = (advantage, group) if mask is None else (advantage, group, mask)
-    return of_fields(f"{advantage} has mean 0 in each group of {group}", holds, *fields, adjusted=adjusted)
+    words = f"{advantage} has mean 0 in each group of {group}"
+    return of_fields(words, holds, advantage, group, mask, adjusted=adjusted)
 
 
 def groups_ordered(
@@ -345,9 +345,8 @@ def groups_ordered(
         ranks = np.unique(flat(rewards)[:, 0], return_inverse=True)[1]
         return np.broadcast_to(ranks[:, None], flat(advantages).shape)
 
-    fields = (advantage, reward, group) if mask is None else (advantage, reward, group, mask)
     words = f"{advantage} is in the order of {reward} in each group of {group}"
-    return of_fields(words, holds, *fields, adjusted=adjusted)
+    return of_fields(words, holds, advantage, reward, group, mask, adjusted=adjusted)
 
 
 def members_of(keys: Any) -> list[list[int]]:
@@ -398,30 +397,29 @@ def logp_aligned(one: str, other: str, /, *, mask: str | None = None) -> Any:
         both = counts[:, 1:] & counts[:, :-1]
         same = _differences(first, second, counts)
         right = np.ones(len(first), bool)
-        for shifted in (
-            _differences(first[:, 1:], second[:, :-1], both),
-            _differences(first[:, :-1], second[:, 1:], both),
-        ):
+        for earlier, later in ((first, second), (second, first)):
+            shifted = _differences(earlier[:, 1:], later[:, :-1], both)
             right &= ~_is_shifted(same, shifted)
             if _is_shifted(same.sum(0, keepdims=True), shifted.sum(0, keepdims=True))[0]:
                 right &= _mean(shifted) >= _mean(same)
         return right
 
-    fields = (one, other) if mask is None else (one, other, mask)
-    words = f"{one} and {other} are of the same tokens"
-    return of_fields(words, holds, *fields, adjusted=same_numbers)
+    return of_fields(f"{one} and {other} are of the same tokens", holds, one, other, mask, adjusted=same_numbers)
 
 
-def of_fields(words: str, holds: Callable[..., Any], *names: str, adjusted: Callable[..., Any] | None = None) -> Any:
+def of_fields(
+    words: str, holds: Callable[..., Any], *fields: str | None, adjusted: Callable[..., Any] | None = None
+) -> Any:
     """Return a rule across these fields, which holds if any of them is absent or None.
 
     Args:
         words: Statement that must be true of the fields.
         holds: Function of their values.
-        *names: Names of the fields.
+        *fields: Names of the fields; None is ignored.
         adjusted: Function of their values that returns numbers for the first fields, in a tuple if there are several,
             for which the rule holds. By it, examples and strategies of ``typedbatch.testing`` get such values.
     """
+    names = [name for name in fields if name is not None]
 
     def holds_for(batch: Any) -> Any:
         values = [getattr(batch, name, None) for name in names]

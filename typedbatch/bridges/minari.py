@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
 import minari
 import numpy as np
@@ -19,8 +19,6 @@ from typedbatch.episodes import split_by_episode
 from typedbatch.errors import LeafError, StructureError
 from typedbatch.protocols import RolloutBatchProtocol
 from typedbatch.records import RolloutBatch
-
-_FIELDS: Final = ("obs", "act", "rew", "terminated", "truncated", "obs_next", "info")
 
 
 def from_minari(episode: EpisodeData) -> RolloutBatch:
@@ -141,16 +139,15 @@ def write_minari(batch: RolloutBatchProtocol, dataset_id: str, env: Any = None, 
         try:
             buffers.append(to_minari(episode))
         except StructureError as error:
-            raise StructureError(
-                f"{error.reason}; this is episode {number}, of {len(episode)} steps", error.path
-            ) from None
+            text = f"{error.reason}; this is episode {number}, of {len(episode)} steps"
+            raise StructureError(text, error.path) from None
     return minari.create_dataset_from_buffers(dataset_id, buffers, env, **{"eval_env": env, **options})
 
 
 def _rollout_fields(batch: Any, who: str) -> Batch:
     """Return the fields of a rollout as arrays, in a new Batch."""
     arrays = Batch(require_bounded(batch, who)).to_numpy()
-    return Batch({name: arrays[name] for name in _FIELDS})
+    return Batch({name: arrays[name] for name in ("obs", "act", "rew", "terminated", "truncated", "obs_next", "info")})
 
 
 def _to_lists(value: Any) -> Any:

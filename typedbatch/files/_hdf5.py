@@ -103,14 +103,7 @@ def read_group(
 ) -> Group:
     """Return a group with everything in it, or with only the members in ``names``.
 
-    Args:
-        group: The group of an open file.
-        keep: The function of each array; None means that arrays stay as they are.
-        names: Names of the members to read; None means all.
-        met: Addresses of all groups and datasets that have been read.
-
-    Raises:
-        StorageError: It contains something that typedbatch and Tianshou never write.
+    ``keep`` is called with each array, and ``met`` has the addresses of all groups and datasets that have been read.
     """
     met = {h5py.h5o.get_info(group.id).addr} if met is None else met
     attributes = {name: _attribute(group, name) for name in group.attrs if name != TYPE}
@@ -130,11 +123,7 @@ def read_group(
 
 
 def read_dataset(dataset: Any, keep: Keep | None = None) -> Data:
-    """Return a dataset as plain data.
-
-    Raises:
-        StorageError: It contains something that typedbatch and Tianshou never write.
-    """
+    """Return a dataset as plain data."""
     if not isinstance(dataset, h5py.Dataset) or dataset.is_virtual or dataset.external:
         raise StorageError("expected a dataset with its data in this file; data in other files is not read")
     try:
@@ -209,13 +198,7 @@ def _attribute(owner: Any, name: str) -> Any:
 def build_value(node: Group | Data, device: Any, *, batch: bool = False) -> Any:
     """Return the value that a node of an HDF5 file stands for.
 
-    Args:
-        node: A group or dataset as plain data.
-        device: Device of the tensors; None means the CPU.
-        batch: Whether the node is inside a Batch. A group there is a Batch too, although Tianshou does not mark it.
-
-    Raises:
-        StorageError: The value cannot be built; the error names the field.
+    With ``batch``, the node is inside of a Batch. A group there is a Batch too, although Tianshou does not mark it.
     """
     if isinstance(node, Data):
         return _leaf(node, device)
@@ -482,14 +465,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class Target(io.RawIOBase):
-    """A file object for h5py whose methods do not fail when the disk is full.
-
-    Args:
-        file: A raw file, open for reading and writing.
-
-    Attributes:
-        failure: The first error of the operating system, or None.
-    """
+    """A file object for h5py on a raw file. Its methods do not fail when the disk is full, but set :attr:`failure`."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self.failure: OSError | None = None

@@ -141,14 +141,10 @@ def write_file(file: IO[bytes], tree: Tree, document: dict[str, Any], compressio
     """
     with written(file) as hdf5_file:
         hdf5_file.attrs["typedbatch"] = np.bytes_(json.dumps(document))
-        group = hdf5_file.create_group(_ROOT, track_order=True)
-        group.attrs[TYPE] = np.bytes_("Batch")
-        _write_fields(tree, group, compression)
+        _write(hdf5_file, _ROOT, tree, compression)
         if meta := meta_of(tree):
-            group = hdf5_file.create_group(_META, track_order=True)
-            group.attrs[TYPE] = np.bytes_("dict")
             with under(_META):
-                _write_fields(meta, group, compression)
+                _write(hdf5_file, _META, meta, compression)
 
 
 def read_batch_file(path: str | os.PathLike[str], device: Any, *, trusted: bool) -> tuple[Batch, dict[str, Any]]:

@@ -40,15 +40,7 @@ def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
 
 
 def require_regular(found: os.stat_result, name: str) -> None:
-    """Raise an error unless something is a regular file.
-
-    Args:
-        found: The result of ``stat``, ``lstat`` or ``fstat``.
-        name: The subject of the error text.
-
-    Raises:
-        StorageError: It is not a regular file.
-    """
+    """Raise an error about ``name`` unless the result of ``stat``, ``lstat`` or ``fstat`` is that of a regular file."""
     if not stat.S_ISREG(found.st_mode):
         raise StorageError(f"{name} is not a regular file")
 

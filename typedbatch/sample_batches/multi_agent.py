@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from typedbatch._closed import ClosedBatch
 from typedbatch._core.kinds import BATCH, MAPPING, describe, kind_of, leading_shape, new_tree
 from typedbatch._core.lengths import require_at_least
 from typedbatch._ops import copying
@@ -17,14 +16,8 @@ from typedbatch._ops.construct import refuse_on_instances
 from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch._typing import Index
 from typedbatch.batch import Batch
-from typedbatch.errors import (
-    FieldNameError,
-    LeafError,
-    MissingFieldError,
-    RowIndexError,
-    StructureError,
-    under,
-)
+from typedbatch.errors import FieldNameError, LeafError, MissingFieldError, RowIndexError, StructureError, under
+from typedbatch.records import ClosedBatch
 from typedbatch.sample_batches.compression import compress_column
 from typedbatch.sample_batches.layout import flat, layout_of
 from typedbatch.sample_batches.sample_batch import DEFAULT_POLICY_ID, OBSERVATIONS, SampleBatch, replaced
