@@ -90,9 +90,8 @@ def values_of(fields: dict[str, Any], name: str, rows: int, what: str) -> NDArra
     if name not in fields:
         raise MissingFieldError("the batch", str(name), fields)
     if leading_shape(fields[name]) != (rows,):
-        raise StructureError(
-            f"{what} are identified by one value for each of {rows} rows, got {describe(fields[name])}", name
-        )
+        text = f"{what} are identified by one value for each of {rows} rows, got {describe(fields[name])}"
+        raise StructureError(text, name)
     if obstacle := mask_obstacle(fields[name]):
         raise StructureError(f"{what} are identified by a value for each row, but {obstacle}", name)
     return np.asarray(leaf_to_numpy(fields[name]))

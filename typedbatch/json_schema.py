@@ -65,9 +65,8 @@ def _option(option: Option, outer: tuple[Schema, ...]) -> dict[str, Any]:
     if option.kind is BATCH:
         if option.schema is not None:
             return _object(option.schema, outer)
-        return {"type": "object"} | (
-            {} if option.each is None else {"additionalProperties": field_schema(option.each, outer)}
-        )
+        each = {} if option.each is None else {"additionalProperties": field_schema(option.each, outer)}
+        return {"type": "object", **each}
     inner: dict[str, Any] = {}
     # A variadic element may stand for any number of dimensions, so the nesting after it is unknown.
     if option.shape.variadic is None and option.dtypes is not None:

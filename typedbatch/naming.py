@@ -101,9 +101,8 @@ def _renamed(words: Iterable[tuple[tuple[str, ...], Any, str]], cls: type[Batch]
         elif is_placeholder(other := new.get(("next",), reserved)):
             fields.setdefault("next", new_tree(Batch, {})).__dict__[path[1]] = value
         else:
-            raise FieldNameError(
-                f"'next' must be a nested batch with {path[1]!r} for TorchRL, got {describe(other)}; rename it first"
-            )
+            text = f"'next' must be a nested batch with {path[1]!r} for TorchRL, got {describe(other)}; rename it first"
+            raise FieldNameError(text)
     renamed: Batch = new_tree(cls, fields)
     return renamed
 
@@ -117,9 +116,8 @@ def _word(path: tuple[str, ...], to: Any, source: Any) -> str:
     name = ".".join(path)
     words, theirs = _words("typedbatch" if source is None else source, to)
     if not words.get(name) and name in theirs and theirs[name] != name:
-        raise FieldNameError(
-            f"{to} has no such field, and uses the name {name!r} for {theirs[name]!r}; remove or rename the field", name
-        )
+        text = f"{to} has no such field, and uses the name {name!r} for {theirs[name]!r}; remove or rename the field"
+        raise FieldNameError(text, name)
     return words.get(name, "")
 
 

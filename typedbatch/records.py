@@ -127,9 +127,8 @@ class BatchRecord(ClosedBatch):
             fields.update((name, base.__dict__.get(name, _REQUIRED)) for name in _own_annotations(base))
         cls.__declares_meta__ = fields.pop("meta", None) is not None
         if "meta" in vars(cls):
-            raise DeclarationError(
-                f"{cls.__name__}.meta has a default, which meta cannot have; give meta to the constructor"
-            )
+            text = f"{cls.__name__}.meta has a default, which meta cannot have; give meta to the constructor"
+            raise DeclarationError(text)
         for name, default in fields.items():
             if name in _MEMBERS or name[:2] == "__":
                 raise DeclarationError(

@@ -94,9 +94,8 @@ def rule(holds: Any, words: Any = None, /) -> Any:
         return _marked(lambda batch: holds(batch), words)
     words = holds
     if not isinstance(words, str):  # it is the method itself if the parentheses are forgotten
-        raise DeclarationError(
-            'rule() takes a statement about the batch, as @rule("adv has mean 0") or rule(check, "adv has mean 0")'
-        )
+        text = 'rule() takes a statement about the batch, as @rule("adv has mean 0") or rule(check, "adv has mean 0")'
+        raise DeclarationError(text)
     return partial(_marked, words=words)
 
 
@@ -118,9 +117,8 @@ def batch_rules(cls: type) -> Iterator[BatchRule]:
     for name in dict.fromkeys(names):
         method = next(vars(base)[name] for base in cls.__mro__ if name in vars(base))
         if isinstance(method, (staticmethod, classmethod)):
-            raise DeclarationError(
-                f"the rule {cls.__name__}.{name} must be a plain method, not a {type(method).__name__}"
-            )
+            text = f"the rule {cls.__name__}.{name} must be a plain method, not a {type(method).__name__}"
+            raise DeclarationError(text)
         if hasattr(method, "__typedbatch_rule__"):
             yield BatchRule(name, method.__typedbatch_rule__, method)
 

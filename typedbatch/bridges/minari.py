@@ -37,9 +37,8 @@ def from_minari(episode: EpisodeData) -> RolloutBatch:
     steps = len(episode.rewards)
     observed = Batch(obs=nested(episode.observations))
     if equal_rows(observed.__dict__) != steps + 1:
-        raise StructureError(
-            f"an episode of {steps} steps has {steps + 1} observations, got {equal_rows(observed.__dict__)}", "obs"
-        )
+        text = f"an episode of {steps} steps has {steps + 1} observations, got {equal_rows(observed.__dict__)}"
+        raise StructureError(text, "obs")
     infos = Batch(nested(episode.infos or {}))
     if count_rows(infos.__dict__) == steps + 1:  # the first is that of reset
         infos = infos[1:]
@@ -86,9 +85,8 @@ def to_minari(batch: RolloutBatchProtocol, seed: int | None = None) -> EpisodeBu
         raise StructureError("an episode must have at least one step")
     obs, after = Batch(obs=tree["obs"]), Batch(obs=tree["obs_next"])
     if not obs[1:].allclose(after[:-1], rtol=0, atol=0, equal_nan=True):
-        raise StructureError(
-            "differs from the obs of the next step, so these are not the steps of one episode", "obs_next"
-        )
+        text = "differs from the obs of the next step, so these are not the steps of one episode"
+        raise StructureError(text, "obs_next")
     for name in ("terminated", "truncated"):
         if np.any(tree[name][:-1]):
             raise StructureError("is True before the last step, so these are not the steps of one episode", name)

@@ -75,9 +75,8 @@ def _read(value: Any, field: Field | None) -> Any:
     leaf = to_leaf(_WORDS.get(value, value) if isinstance(value, str) else value)
     if is_objects(leaf):
         known: dict[Any, float] = {**_WORDS, None: math.nan} if has_numbers else {**_WORDS}
-        parts: list[Any] = [
-            known.get(part, part) if type(part) in (str, NoneType) else part for part in leaf.ravel().tolist()
-        ]
+        given = leaf.ravel().tolist()
+        parts: list[Any] = [known.get(part, part) if type(part) in (str, NoneType) else part for part in given]
         if set(map(type, parts)) == {int}:  # which int64 cannot hold
             leaf = np.array(parts, np.uint64).reshape(leaf.shape) if min(parts) >= 0 and max(parts) < 2**64 else leaf
         elif set(map(type, parts)) <= {int, float} and (options or not all(map(_WORDS.__contains__, leaf.ravel()))):
@@ -177,13 +176,10 @@ def model_from(schema: Any, name: str | None = None) -> type[BatchModel]:
         DeclarationError: ``schema`` is neither a protocol nor a record, or pydantic refuses the name of a field.
     """
     target = schema_of(schema)
+    title, module = name or class_of(schema).__name__, sys._getframe(1).f_globals["__name__"]
     try:
-        model = pydantic.create_model(
-            name or class_of(schema).__name__,
-            __base__=BatchModel,
-            __module__=sys._getframe(1).f_globals["__name__"],
-            **{field.name: _model_field(target.target, field) for field in target},
-        )
+        fields: Any = {field.name: _model_field(target.target, field) for field in target}
+        model = pydantic.create_model(title, __base__=BatchModel, __module__=module, **fields)
     except (PydanticUserError, NameError, TypeError, ValueError, AttributeError) as error:
         raise DeclarationError(f"pydantic refuses a model with the fields of {target.name}: {error}") from error
     model.batch_schema = schema

@@ -106,8 +106,7 @@ def _batch(data: Any) -> Batch:
         except RuntimeError as error:  # a lazy stack of tensors that do not stack
             raise LeafError(f"its tensors cannot be stacked: {error}", name) from error
     # The meta is a dict with strings as keys, stored once for all rows.
-    entry = data.get(_META, None) if _META in data.keys() else None  # noqa: SIM118  # iteration goes over rows
-    meta = entry.data if isinstance(entry, NonTensorData) else entry
+    meta = fields.get(_META)
     is_meta = type(meta) is dict and all(isinstance(key, str) for key in meta)
     if is_meta:
         del fields[_META]

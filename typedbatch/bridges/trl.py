@@ -65,9 +65,8 @@ def from_trl(inputs: Mapping[str, Any], into: Any = None) -> Any:
     if "response_mask" not in columns:
         raise MissingFieldError("from_trl()", "completion_mask", given)
     if "loss_mask" in columns:
-        raise FieldNameError(
-            "from_trl() creates it from completion_mask and tool_mask; give this field another name", "loss_mask"
-        )
+        text = "from_trl() creates it from completion_mask and tool_mask; give this field another name"
+        raise FieldNameError(text, "loss_mask")
     for name in ("prompt_mask", "response_mask", "tool_mask"):
         if name in columns:
             columns[name] = as_bools(columns[name], name)
@@ -144,9 +143,8 @@ def _repeat_per_token(values: Any, present: Any) -> Any:
     if values.shape == present.shape:
         return values
     if tuple(values.shape) not in ((rows,), (rows, 1)):
-        raise StructureError(
-            f"must be {[rows]}, or {list(present.shape)} like completion_mask, got {list(values.shape)}"
-        )
+        text = f"must be {[rows]}, or {list(present.shape)} like completion_mask, got {list(values.shape)}"
+        raise StructureError(text)
     return torch.where(present, values.reshape(rows, 1), torch.zeros_like(values[:1]).reshape(-1, 1))
 
 

@@ -308,13 +308,10 @@ class _GoneError(Exception):
 
 
 def read_file(path: str | os.PathLike[str], names: list[str] | None = None, *, trusted: bool = False) -> Group:
-    """Return the root group of an HDF5 file as plain data.
+    """Return the root group of an HDF5 file as plain data, or only the members in ``names``.
 
-    Args:
-        path: The file.
-        names: Names of the members to read; None means all.
-        trusted: Whether to read the file in this process, as is done with files that this process has written. That is
-            faster, but a damaged or malicious file can make HDF5 hang or crash.
+    A ``trusted`` file is read in this process, as files are that it has written. That is faster, but a damaged or
+    malicious file can make HDF5 hang or crash.
 
     Raises:
         StorageError: The file is damaged or not a regular file, or HDF5 crashed on it or did not finish in time.
@@ -346,9 +343,11 @@ def _read_elsewhere(path: str, names: list[str] | None, size: int) -> Group:
         try:
             timer.start()
             answer = _ask(process, request, size)
-        except _GoneError:
+        except BaseException as error:
             with process:  # closes the pipes and waits
                 process.kill()
+            if not isinstance(error, _GoneError):
+                raise
             if not fresh:
                 continue  # An idle process may have exited since its last request; a fresh one must answer.
             reason = (
@@ -358,10 +357,6 @@ def _read_elsewhere(path: str, names: list[str] | None, size: int) -> Group:
             if process.returncode == -24 or time.monotonic() > begin + limit:  # SIGXCPU
                 reason = "HDF5 did not finish reading it: it is damaged, or was made to keep HDF5 busy"
             raise StorageError(reason) from None
-        except BaseException:
-            with process:
-                process.kill()
-            raise
         finally:
             timer.cancel()
         _idle.append(process)

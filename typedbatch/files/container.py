@@ -44,12 +44,7 @@ class Stored(NamedTuple):
 
 
 def write(file: IO[bytes], arrays: dict[str, Stored], document: dict[str, Any]) -> None:
-    """Write arrays and a document to an empty raw file.
-
-    Args:
-        file: The raw file.
-        arrays: C-contiguous, little-endian arrays.
-        document: A description of the batch, which must be JSON.
+    """Write C-contiguous, little-endian arrays and a document, which must be JSON, to an empty raw file.
 
     Raises:
         StorageError: The header is longer than the format allows.
@@ -70,9 +65,8 @@ def write(file: IO[bytes], arrays: dict[str, Stored], document: dict[str, Any]) 
     length = len(_as_json(header))
     length += -(length + 8) % 16
     if length > _LONGEST_HEADER:
-        raise StorageError(
-            f"the format allows {_LONGEST_HEADER} bytes for names and objects, got {length}; leave some fields out"
-        )
+        text = f"the format allows {_LONGEST_HEADER} bytes for names and objects, got {length}; leave some fields out"
+        raise StorageError(text)
     file.seek(8 + length)
     sums = {name: _write_array(file, array) for name, (array, _) in ordered}
     file.seek(0)
@@ -113,9 +107,7 @@ def _sum_of(header: dict[str, Any]) -> str:
 def read(path: str | os.PathLike[str], mmap: bool) -> tuple[dict[str, Stored], dict[str, Any] | None]:
     """Return the arrays of a file and its document, or None as the document if another program wrote the file.
 
-    Args:
-        path: The file.
-        mmap: Whether to leave the data in the file until it is used. Its checksums are not verified then.
+    With ``mmap``, the data stays in the file until it is used, and its checksums are not verified.
 
     Raises:
         StorageError: It is not a safetensors file, or is damaged.

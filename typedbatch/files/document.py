@@ -59,9 +59,8 @@ def plain(value: Any, depth: int = 0) -> Any:
 def require_version(document: dict[str, Any]) -> None:
     """Raise an error unless a document has the version of the file format that can be read."""
     if document["version"] != VERSION:
-        raise StorageError(
-            f"it has version {document['version']} of the file format, but only version {VERSION} can be read"
-        )
+        reason = f"it has version {document['version']} of the file format, but only version {VERSION} can be read"
+        raise StorageError(reason)
 
 
 def class_name(batch: Tree) -> str:

@@ -17,12 +17,9 @@ _NOT_WAITING = getattr(os, "O_NONBLOCK", 0)
 
 
 def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
-    """Open a regular file for reading.
+    """Open a regular file for reading; links are followed.
 
     The check is on the opened file and not on its path, so nobody can put a pipe in its place in between.
-
-    Args:
-        path: The file. Links are followed.
 
     Raises:
         StorageError: It is a pipe, a device or something else that is not a regular file.

@@ -212,9 +212,7 @@ def slice_steps(tree: T, layout: Layout, start: int, stop: int) -> T:
 
 
 def _slice_columns(columns: T, start: int, stop: int) -> T:
-    if start >= 0:
-        return take_basic(columns, slice(start, stop))
-    return after_zeros(columns, -start, stop)
+    return take_basic(columns, slice(start, stop)) if start >= 0 else after_zeros(columns, -start, stop)
 
 
 def _sequences_of(seq_lens: NDArray[np.intp], start: int, stop: int) -> tuple[int, int, NDArray[np.intp]]:

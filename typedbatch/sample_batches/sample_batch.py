@@ -159,10 +159,8 @@ class SampleBatch(ClosedBatch):
         fields = self.__dict__
         if Compressed in map(type, fields.values()):
             names = ", ".join(name for name, value in fields.items() if type(value) is Compressed)
-            raise RowIndexError(
-                f"is compressed as a whole, so rows cannot be taken; call decompress_if_needed([{names!r}]) first",
-                names,
-            )
+            text = f"is compressed as a whole, so rows cannot be taken; call decompress_if_needed([{names!r}]) first"
+            raise RowIndexError(text, names)
 
     def _flat(self: S) -> tuple[S, Layout]:
         """Return the batch without padding, and its layout."""

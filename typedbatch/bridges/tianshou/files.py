@@ -58,9 +58,8 @@ def load(cls: type[F], root: Group, device: Any, path: str, more: dict[str, Any]
     made = {"total_size": size, "buffer_num": len(edges) - 1} if several else {"size": size}
     buffer = make_empty(cls, {**made, **arguments, **more})
     lengths = build_value(root.members["_lengths"], None) if several else np.array([int(known["_size"])])
-    _fill(
-        buffer, build_value(root.members[MARK], device), edges, lengths, build_value(root.members["last_index"], None)
-    )
+    last = build_value(root.members["last_index"], None)
+    _fill(buffer, build_value(root.members[MARK], device), edges, lengths, last)
     return buffer
 
 

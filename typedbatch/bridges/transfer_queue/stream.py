@@ -94,8 +94,6 @@ class Stream:
             raise SettingError(f"group= names {group!r}, which {stages[0].__name__} does not declare")
         self._client: Any = attach()
 
-    # ---- writing --------------------------------------------------------------------------------------------------
-
     def put(self, batch: B, stage: type[Any] | None = None) -> B:
         """Write the columns that a stage adds: all of its columns for new rows, else those of no earlier stage.
 
@@ -170,8 +168,6 @@ class Stream:
         """
         rows: Any = batch
         call(transfer_queue.kv_clear, [str(key) for key in rows[KEY].tolist()], self.name)
-
-    # ---- reading --------------------------------------------------------------------------------------------------
 
     @overload
     def get(
