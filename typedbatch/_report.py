@@ -44,21 +44,12 @@ def lines(
     shown: set[str] = set()
     width = min(max(map(len, names), default=0), 24)
     for name, problem in zip(names, problems[:MOST], strict=True):
-        yield from _flow(
-            [
-                (f"  {name:<{width}}", "bold red"),
-                (printable(_text(problem)), ""),
-                (f"[{problem.code}]", f"dim link {problem.page}"),
-            ],
-            width + 4,
-        )
+        said, code = (printable(_text(problem)), ""), (f"[{problem.code}]", f"dim link {problem.page}")
+        yield from _flow([(f"  {name:<{width}}", "bold red"), said, code], width + 4)
         if problem.hint and problem.hint not in shown:  # A hint that several fields share is shown once.
             shown.add(problem.hint)
-            yield from _flow(
-                [(" " * (width + 2), ""), *((part, "green") for part in printable(problem.hint).split("  "))],
-                width + 4,
-            )
-
+            hint = [(part, "green") for part in printable(problem.hint).split("  ")]
+            yield from _flow([(" " * (width + 2), ""), *hint], width + 4)
     if len(problems) > MOST:
         yield [(f"  and {len(problems) - MOST} more; error.problems has them all", "dim")]
 

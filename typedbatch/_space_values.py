@@ -15,21 +15,13 @@ from typedbatch.errors import RowAssignmentError, StructureError
 
 
 def nested(value: Any) -> Any:
-    """Return a value of a space with dicts and tuples as nested batches; the fields of a tuple are ``"0"``, ``"1"`` ...
-
-    Raises:
-        StructureError: Dicts and tuples are nested more than 100 deep.
-    """
+    """Return a value of a space with dicts and tuples as nested batches; a tuple has the fields ``"0"``, ``"1"`` ..."""
     value = named(value)
     return Batch(value) if isinstance(value, dict) else value
 
 
 def named(value: Any) -> Any:
-    """Return a value of a space with tuples as dicts, whose keys are ``"0"``, ``"1"`` ...
-
-    Raises:
-        StructureError: Dicts and tuples are nested more than 100 deep.
-    """
+    """Return a value of a space with tuples as dicts, whose keys are ``"0"``, ``"1"`` ..."""
     require_depth(value, _parts)
     return _named(value)
 

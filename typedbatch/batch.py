@@ -449,24 +449,17 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, WithNulls, Display, OpenFields
         return cat_trees(parts, missing, construct.to_leaf, meta)
 
     def stack_(
-        self,
-        batches: Iterable[Batch | Mapping[str, Any]],
-        axis: int = 0,
-        missing: Missing = "pad",
-        *,
+        self, batches: Iterable[Batch | Mapping[str, Any]], axis: int = 0, missing: Missing = "pad", *,
         meta: MetaRule = "error",
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Become ``Batch.stack([self, *batches], axis)``; if this Batch has no fields, it is left out."""
         parts: list[Any] = [*([self] if self.__dict__ else []), *as_list(batches)]
         copying.become(self, stack_trees(parts, axis, missing, construct.to_leaf, meta))
 
     def cat_(
-        self,
-        batches: Batch | Mapping[str, Any] | Iterable[Batch | Mapping[str, Any]],
-        missing: Missing = "error",
-        *,
+        self, batches: Batch | Mapping[str, Any] | Iterable[Batch | Mapping[str, Any]], missing: Missing = "error", *,
         meta: MetaRule = "error",
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Become ``Batch.cat([self, *batches])``; a single Batch may be given without a list."""
         more: list[Any] = [batches] if isinstance(batches, (Batch, Mapping)) else as_list(batches)
         copying.become(self, cat_trees([self, *more], missing, construct.to_leaf, meta))

@@ -90,9 +90,8 @@ def values_of(fields: dict[str, Any], name: str, rows: int, what: str) -> NDArra
     if name not in fields:
         raise MissingFieldError("the batch", str(name), fields)
     if leading_shape(fields[name]) != (rows,):
-        raise StructureError(
-            f"{what} are identified by one value for each of {rows} rows, got {describe(fields[name])}", name
-        )
+        text = f"{what} are identified by one value for each of {rows} rows, got {describe(fields[name])}"
+        raise StructureError(text, name)
     if obstacle := mask_obstacle(fields[name]):
         raise StructureError(f"{what} are identified by a value for each row, but {obstacle}", name)
     return np.asarray(leaf_to_numpy(fields[name]))
@@ -147,17 +146,11 @@ def group_numbers(values: NDArray[Any], name: str) -> tuple[NDArray[np.intp], li
             return np.array([found.setdefault(value, len(found)) for value in values.tolist()], np.intp), list(found)
         except TypeError as error:
             raise StructureError(f"its values cannot be compared: {error}", name) from error
-    order = np.argsort(values, kind="stable")
-    ascending = values[order]
-    is_first = np.ones(len(values), bool)
-    is_first[1:] = ascending[1:] != ascending[:-1]
-    firsts = order[is_first]
+    _, firsts, inverse = np.unique(values, return_index=True, return_inverse=True, equal_nan=False)
     by_row = np.argsort(firsts)
     rank = np.empty(len(firsts), np.intp)
     rank[by_row] = np.arange(len(firsts))
-    numbers = np.empty(len(values), np.intp)
-    numbers[order] = rank[np.cumsum(is_first) - 1]
-    return numbers, values[firsts[by_row]].tolist()
+    return rank[inverse], values[firsts[by_row]].tolist()
 
 
 def take_in_order(tree: Any, rows: NDArray[np.intp]) -> Any:

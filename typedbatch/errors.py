@@ -156,23 +156,12 @@ def did_you_mean(name: str, names: Collection[str]) -> str:
 
 
 Code = Literal[
-    "TB101 missing-field",
-    "TB102 not-a-batch",
-    "TB103 reserved-field",
-    "TB104 endless-nesting",
+    "TB101 missing-field", "TB102 not-a-batch", "TB103 reserved-field", "TB104 endless-nesting",
     "TB105 unreadable-field",
-    "TB201 wrong-dtype",
-    "TB202 wrong-kind",
-    "TB203 wrong-choice",
-    "TB204 unwanted-gradient",
-    "TB301 no-rows",
-    "TB302 dimension-conflict",
-    "TB303 wrong-shape",
-    "TB304 wrong-size",
-    "TB401 wrong-values",
-    "TB402 broken-rule",
-    "TB403 rule-raised",
-]
+    "TB201 wrong-dtype", "TB202 wrong-kind", "TB203 wrong-choice", "TB204 unwanted-gradient",
+    "TB301 no-rows", "TB302 dimension-conflict", "TB303 wrong-shape", "TB304 wrong-size",
+    "TB401 wrong-values", "TB402 broken-rule", "TB403 rule-raised",
+]  # fmt: skip
 """Code of a problem; docs/errors has a page for each. TB1 is for names, TB2 kinds, TB3 dimensions, TB4 values."""
 
 
@@ -242,13 +231,8 @@ class SchemaError(TypedBatchError, ValueError):
 
     def to_dict(self) -> dict[str, object]:
         """Return the whole report as plain dictionaries and lists, for JSON."""
-        return {
-            "schema": self.schema,
-            "place": self.place,
-            "boundary": self.boundary,
-            "got": self.got,
-            "problems": [problem.to_dict() for problem in self.problems],
-        }
+        texts = {name: getattr(self, name) for name in ("schema", "place", "boundary", "got")}
+        return {**texts, "problems": [problem.to_dict() for problem in self.problems]}
 
 
 class CallError(SchemaError):

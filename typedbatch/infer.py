@@ -6,7 +6,6 @@ import keyword
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable
 from typing import Any, Final, Literal
 
 import numpy as np
@@ -61,13 +60,7 @@ def infer_schema(batch: Any, name: str = "Inferred", style: Style = "protocol", 
 
 
 class _Writer:
-    """The classes written so far, inner ones first, and their imports.
-
-    Args:
-        batch: The whole batch, whose sizes are named.
-        style: Style of the classes, ``"record"`` or ``"protocol"``.
-        sizes: Whether to write numbers for the dimensions after the rows.
-    """
+    """The classes written so far, inner ones first, and their imports."""
 
     def __init__(self, batch: Tree, style: Style, sizes: bool) -> None:
         self._style = style
@@ -77,7 +70,7 @@ class _Writer:
             self._from("typing", "Protocol")
         self._classes: list[str] = []
         self._bodies: dict[str, str] = {}
-        self._names = _Names(_TAKEN)
+        self._taken = {*_TAKEN}
         self._dim_names = _DimNames()
         lengths = Counter(leading_shape(leaf)[0] for _, leaf in leaves(batch.__dict__) if leading_shape(leaf))
         names = (*_ROWS, *(f"N{number}" for number in range(len(_ROWS), len(lengths))))
@@ -95,7 +88,7 @@ class _Writer:
 
     def declare(self, batch: Tree, name: str) -> str:
         """Write the class of a batch. Return its name, which has a number added if ``name`` is taken."""
-        name = self._names.new(name)
+        name = _new_name(name, self._taken)
         lines = []
         for field, value in batch.__dict__.items():
             hint = self._hint(field, value)
@@ -135,15 +128,12 @@ class _Writer:
         if kind is DISTRIBUTION:
             return self._from("torch.distributions", "Distribution")
         if kind is RAGGED:
-            return self._ragged(value, field)
+            outer, self._rows = self._rows, {int(value.sizes.sum()): _ROWS[0]}  # sizes in a Ragged are local to it
+            inner = self._hint(field, value.values)
+            self._rows = outer
+            return f"{self._from('typedbatch', 'Ragged')}[{inner}]"
         plain = type(value) in (str, bytes, int, float, bool, dict, list, tuple, set)
         return type(value).__name__ if plain else "object"
-
-    def _ragged(self, value: Any, field: str) -> str:
-        outer, self._rows = self._rows, {int(value.sizes.sum()): _ROWS[0]}  # sizes in a Ragged are local to it
-        inner = self._hint(field, value.values)
-        self._rows = outer
-        return f"{self._from('typedbatch', 'Ragged')}[{inner}]"
 
     def _has_rows(self, value: Any) -> bool:
         """Return True if a value has N rows, which an annotation without a shape requires."""
@@ -152,7 +142,9 @@ class _Writer:
 
     def _array(self, value: Any, field: str, cls: str) -> str:
         dtype = JAXTYPING.get(getattr(value.dtype, "name", str(value.dtype).removeprefix("torch.")), "Shaped")
-        return f'{self._from("jaxtyping", dtype)}[{cls}, "{self._shape(tuple(value.shape), field)}"]'
+        shape = tuple(value.shape)
+        dims = [self._rows[shape[0]], *self._further_dims(shape[1:], field)] if shape else []
+        return f'{self._from("jaxtyping", dtype)}[{cls}, "{" ".join(dims)}"]'
 
     def _number(self, value: Any) -> str:
         if value.shape and not self._has_rows(value):
@@ -164,11 +156,6 @@ class _Writer:
             scalar = value.dtype.type.__name__
             return f"{self._from('numpy.typing', 'NDArray')}[np.{scalar}]" if hasattr(np, scalar) else "np.ndarray"
         return "object" if value.dtype == object else f"np.{value.dtype.type.__name__}"
-
-    def _shape(self, shape: tuple[int, ...], field: str) -> str:
-        if not shape:
-            return ""
-        return " ".join([self._rows[shape[0]], *self._further_dims(shape[1:], field)])
 
     def _further_dims(self, shape: tuple[int, ...], field: str) -> list[str]:
         if self._sizes:
@@ -183,20 +170,14 @@ class _Writer:
         return name
 
 
-class _Names:
-    """A source of unique names: the second ``Camera`` becomes ``Camera2``."""
-
-    def __init__(self, taken: Iterable[str] = ()) -> None:
-        self._taken = set(taken)
-        self._next: dict[str, int] = {}
-
-    def new(self, name: str) -> str:
-        number = self._next.get(name, 1)
-        while (unique := name if number == 1 else f"{name}{number}") in self._taken:
-            number += 1
-        self._next[name] = number + 1
-        self._taken.add(unique)
-        return unique
+def _new_name(name: str, taken: set[str]) -> str:
+    """Return a name that is not taken yet, and take it: the second ``Camera`` becomes ``Camera2``."""
+    unique, number = name, 1
+    while unique in taken:
+        number += 1
+        unique = f"{name}{number}"
+    taken.add(unique)
+    return unique
 
 
 class _DimNames:
@@ -207,7 +188,7 @@ class _DimNames:
     """
 
     def __init__(self) -> None:
-        self._names = _Names()
+        self._taken: set[str] = set()
         self._owners: dict[tuple[str, tuple[int, ...]], int] = {}
         """The order of the fields that give names, by name and sizes."""
         self._longer: dict[tuple[str, tuple[int, ...]], str] = {}
@@ -220,7 +201,7 @@ class _DimNames:
         related += [self._longer[field, shape]] if (field, shape) in self._longer else []
         if related:
             return min(related, key=lambda name: self._owners[name, shape])
-        owner = self._names.new(field)
+        owner = _new_name(field, self._taken)
         self._owners[owner, shape] = len(self._owners)
         for prefix in prefixes:
             self._longer.setdefault((prefix, shape), owner)

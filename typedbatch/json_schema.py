@@ -13,13 +13,9 @@ from typedbatch.schema.dims import Sort
 from typedbatch.schema.dtypes import FLOATS, INTEGERS
 from typedbatch.schema.fields import Field, Option, Schema
 
-_ELEMENTS: Final = {
-    "boolean": ("bool",),
-    "integer": INTEGERS,
-    "number": FLOATS,
-}
-
 __all__ = ["json_schema"]
+
+_ELEMENTS: Final = {"boolean": ("bool",), "integer": INTEGERS, "number": FLOATS}
 
 
 def json_schema(schema: Any) -> dict[str, Any]:
@@ -69,9 +65,8 @@ def _option(option: Option, outer: tuple[Schema, ...]) -> dict[str, Any]:
     if option.kind is BATCH:
         if option.schema is not None:
             return _object(option.schema, outer)
-        return {"type": "object"} | (
-            {} if option.each is None else {"additionalProperties": field_schema(option.each, outer)}
-        )
+        each = {} if option.each is None else {"additionalProperties": field_schema(option.each, outer)}
+        return {"type": "object", **each}
     inner: dict[str, Any] = {}
     # A variadic element may stand for any number of dimensions, so the nesting after it is unknown.
     if option.shape.variadic is None and option.dtypes is not None:

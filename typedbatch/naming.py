@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final, Literal, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, get_args, overload
 
 from typedbatch._core.kinds import BATCH, describe, is_placeholder, kind_of, new_tree
 from typedbatch._core.lengths import require_tree
@@ -19,10 +19,8 @@ if TYPE_CHECKING:
 Convention = Literal["tianshou", "rllib", "gymnasium", "sb3", "torchrl"]
 PostTraining = Literal["typedbatch", "verl", "trl", "openrlhf", "nemo_rl", "skyrl", "prime_rl", "slime", "areal"]
 
-_COLUMNS: Final[tuple[Convention, ...]] = ("tianshou", "rllib", "gymnasium", "sb3", "torchrl")
-_PROJECTS: Final[tuple[PostTraining, ...]] = (
-    "typedbatch", "verl", "trl", "openrlhf", "nemo_rl", "skyrl", "prime_rl", "slime", "areal"
-)  # fmt: skip
+_COLUMNS: Final[tuple[Convention, ...]] = get_args(Convention)
+_PROJECTS: Final[tuple[PostTraining, ...]] = get_args(PostTraining)
 _MEANING: Final = {tuple(name.split(".")): row for row in REINFORCEMENT_LEARNING for name in row if name}
 
 NAMES: Final[Mapping[Convention, tuple[str, ...]]] = {
@@ -103,9 +101,8 @@ def _renamed(words: Iterable[tuple[tuple[str, ...], Any, str]], cls: type[Batch]
         elif is_placeholder(other := new.get(("next",), reserved)):
             fields.setdefault("next", new_tree(Batch, {})).__dict__[path[1]] = value
         else:
-            raise FieldNameError(
-                f"'next' must be a nested batch with {path[1]!r} for TorchRL, got {describe(other)}; rename it first"
-            )
+            text = f"'next' must be a nested batch with {path[1]!r} for TorchRL, got {describe(other)}; rename it first"
+            raise FieldNameError(text)
     renamed: Batch = new_tree(cls, fields)
     return renamed
 
@@ -119,9 +116,8 @@ def _word(path: tuple[str, ...], to: Any, source: Any) -> str:
     name = ".".join(path)
     words, theirs = _words("typedbatch" if source is None else source, to)
     if not words.get(name) and name in theirs and theirs[name] != name:
-        raise FieldNameError(
-            f"{to} has no such field, and uses the name {name!r} for {theirs[name]!r}; remove or rename the field", name
-        )
+        text = f"{to} has no such field, and uses the name {name!r} for {theirs[name]!r}; remove or rename the field"
+        raise FieldNameError(text, name)
     return words.get(name, "")
 
 

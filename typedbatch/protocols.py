@@ -30,11 +30,6 @@ S = TypeVar("S", bound="BatchProtocol")
 def subscripted(base: Any, cls: Any, args: Any) -> Any:
     """Return a protocol or record with type arguments; the others get their defaults.
 
-    Args:
-        base: Class that overrides ``__class_getitem__``.
-        cls: Protocol or record.
-        args: Type argument, or a tuple of them.
-
     Raises:
         DeclarationError: A batch is given as the kind of array.
     """

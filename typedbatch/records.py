@@ -13,9 +13,8 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, get_origin
 
-from typing_extensions import Format, dataclass_transform, get_annotations
+from typing_extensions import Format, dataclass_transform, get_annotations, override
 
-from typedbatch._closed import ClosedBatch
 from typedbatch._core.declaration import declare, number_fields, object_fields
 from typedbatch._core.kinds import ARRAY, KINDS, TENSOR, describe
 from typedbatch._core.meta import as_meta, set_meta, shared_fields
@@ -29,10 +28,32 @@ from typedbatch.batch import Batch
 from typedbatch.errors import DeclarationError, FieldNameError, did_you_mean
 from typedbatch.protocols import BatchProtocol, subscripted
 
+if TYPE_CHECKING:
+    from typedbatch._typing import TYPEDBATCH_PLUGIN, Closed, ClosedToWriting, ForNumpy, Validated
+
 _REQUIRED = object()
 _OWN = ("__record_fields__", "__declares_meta__")
 # Most libraries call a critic's output "values", so it may be a field; Batch.values(record) calls the method then.
 _MEMBERS = {name for base in Batch.__mro__ for name in vars(base)} - {"values"}
+
+
+class ClosedBatch(Batch):
+    """A batch with declared fields of one length; type checkers refuse other fields, and compare it with protocols."""
+
+    _needs_equal_rows = True
+
+    if TYPE_CHECKING:
+        if not TYPEDBATCH_PLUGIN:
+            # Of the spellings that hide the methods of Batch, only this one has the same effect in all type checkers.
+            __getattr__: ClassVar[Closed]  # type: ignore[assignment,misc]  # pyright: ignore[reportIncompatibleMethodOverride]
+            __setattr__: ClassVar[ClosedToWriting]  # type: ignore[assignment,misc]  # pyright: ignore[reportIncompatibleMethodOverride]
+            __delattr__: ClassVar[Closed]  # type: ignore[assignment]  # pyright: ignore[reportIncompatibleMethodOverride]
+
+            @property
+            @override
+            def __validated__(self) -> Validated: ...
+
+        def __array__(self) -> ForNumpy: ...  # type: ignore[override]  # pyright: ignore[reportIncompatibleVariableOverride]  # unlike a plain batch
 
 
 @dataclass_transform(kw_only_default=True, eq_default=False)
@@ -106,9 +127,8 @@ class BatchRecord(ClosedBatch):
             fields.update((name, base.__dict__.get(name, _REQUIRED)) for name in _own_annotations(base))
         cls.__declares_meta__ = fields.pop("meta", None) is not None
         if "meta" in vars(cls):
-            raise DeclarationError(
-                f"{cls.__name__}.meta has a default, which meta cannot have; give meta to the constructor"
-            )
+            text = f"{cls.__name__}.meta has a default, which meta cannot have; give meta to the constructor"
+            raise DeclarationError(text)
         for name, default in fields.items():
             if name in _MEMBERS or name[:2] == "__":
                 raise DeclarationError(

@@ -94,9 +94,8 @@ def rule(holds: Any, words: Any = None, /) -> Any:
         return _marked(lambda batch: holds(batch), words)
     words = holds
     if not isinstance(words, str):  # it is the method itself if the parentheses are forgotten
-        raise DeclarationError(
-            'rule() takes a statement about the batch, as @rule("adv has mean 0") or rule(check, "adv has mean 0")'
-        )
+        text = 'rule() takes a statement about the batch, as @rule("adv has mean 0") or rule(check, "adv has mean 0")'
+        raise DeclarationError(text)
     return partial(_marked, words=words)
 
 
@@ -118,9 +117,8 @@ def batch_rules(cls: type) -> Iterator[BatchRule]:
     for name in dict.fromkeys(names):
         method = next(vars(base)[name] for base in cls.__mro__ if name in vars(base))
         if isinstance(method, (staticmethod, classmethod)):
-            raise DeclarationError(
-                f"the rule {cls.__name__}.{name} must be a plain method, not a {type(method).__name__}"
-            )
+            text = f"the rule {cls.__name__}.{name} must be a plain method, not a {type(method).__name__}"
+            raise DeclarationError(text)
         if hasattr(method, "__typedbatch_rule__"):
             yield BatchRule(name, method.__typedbatch_rule__, method)
 
@@ -299,8 +297,8 @@ def groups_centered(advantage: str, group: str, /, *, mask: str | None = None, t
             rows[members] = np.round(rows[members] - means[members].mean(), 6)
         return rows
 
-    fields = (advantage, group) if mask is None else (advantage, group, mask)
-    return of_fields(f"{advantage} has mean 0 in each group of {group}", holds, *fields, adjusted=adjusted)
+    words = f"{advantage} has mean 0 in each group of {group}"
+    return of_fields(words, holds, advantage, group, mask, adjusted=adjusted)
 
 
 def groups_ordered(
@@ -345,9 +343,8 @@ def groups_ordered(
         ranks = np.unique(flat(rewards)[:, 0], return_inverse=True)[1]
         return np.broadcast_to(ranks[:, None], flat(advantages).shape)
 
-    fields = (advantage, reward, group) if mask is None else (advantage, reward, group, mask)
     words = f"{advantage} is in the order of {reward} in each group of {group}"
-    return of_fields(words, holds, *fields, adjusted=adjusted)
+    return of_fields(words, holds, advantage, reward, group, mask, adjusted=adjusted)
 
 
 def members_of(keys: Any) -> list[list[int]]:
@@ -398,30 +395,29 @@ def logp_aligned(one: str, other: str, /, *, mask: str | None = None) -> Any:
         both = counts[:, 1:] & counts[:, :-1]
         same = _differences(first, second, counts)
         right = np.ones(len(first), bool)
-        for shifted in (
-            _differences(first[:, 1:], second[:, :-1], both),
-            _differences(first[:, :-1], second[:, 1:], both),
-        ):
+        for earlier, later in ((first, second), (second, first)):
+            shifted = _differences(earlier[:, 1:], later[:, :-1], both)
             right &= ~_is_shifted(same, shifted)
             if _is_shifted(same.sum(0, keepdims=True), shifted.sum(0, keepdims=True))[0]:
                 right &= _mean(shifted) >= _mean(same)
         return right
 
-    fields = (one, other) if mask is None else (one, other, mask)
-    words = f"{one} and {other} are of the same tokens"
-    return of_fields(words, holds, *fields, adjusted=same_numbers)
+    return of_fields(f"{one} and {other} are of the same tokens", holds, one, other, mask, adjusted=same_numbers)
 
 
-def of_fields(words: str, holds: Callable[..., Any], *names: str, adjusted: Callable[..., Any] | None = None) -> Any:
+def of_fields(
+    words: str, holds: Callable[..., Any], *fields: str | None, adjusted: Callable[..., Any] | None = None
+) -> Any:
     """Return a rule across these fields, which holds if any of them is absent or None.
 
     Args:
         words: Statement that must be true of the fields.
         holds: Function of their values.
-        *names: Names of the fields.
+        *fields: Names of the fields; None is ignored.
         adjusted: Function of their values that returns numbers for the first fields, in a tuple if there are several,
             for which the rule holds. By it, examples and strategies of ``typedbatch.testing`` get such values.
     """
+    names = [name for name in fields if name is not None]
 
     def holds_for(batch: Any) -> Any:
         values = [getattr(batch, name, None) for name in names]

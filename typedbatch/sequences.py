@@ -167,33 +167,18 @@ def cut(batch: B, lengths: Lengths) -> list[B]:
 
 @overload
 def pad(
-    batches: Sequence[B],
-    lengths: None = None,
-    *,
-    length: int | None = None,
-    side: Side = "right",
-    value: Padding = 0,
-    multiple_of: int = 1,
-) -> B: ...
+    batches: Sequence[B], lengths: None = None, *, length: int | None = None, side: Side = "right",
+    value: Padding = 0, multiple_of: int = 1,
+) -> B: ...  # fmt: skip
 @overload
 def pad(
-    batches: B,
-    lengths: Lengths,
-    *,
-    length: int | None = None,
-    side: Side = "right",
-    value: Padding = 0,
-    multiple_of: int = 1,
-) -> B: ...
+    batches: B, lengths: Lengths, *, length: int | None = None, side: Side = "right",
+    value: Padding = 0, multiple_of: int = 1,
+) -> B: ...  # fmt: skip
 def pad(
-    batches: Any,
-    lengths: Any = None,
-    *,
-    length: int | None = None,
-    side: Side = "right",
-    value: Padding = 0,
-    multiple_of: int = 1,
-) -> Any:
+    batches: Any, lengths: Any = None, *, length: int | None = None, side: Side = "right",
+    value: Padding = 0, multiple_of: int = 1,
+) -> Any:  # fmt: skip
     """Pad sequences with zeros (``None`` for objects) to one length: ``(E, T, ...)`` in every field.
 
     Args:

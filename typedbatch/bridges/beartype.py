@@ -45,11 +45,8 @@ def checking_batches(*schemas: Any, **options: Any) -> BeartypeConf:
     return BeartypeConf(hint_overrides=FrozenDict(overrides), **options)
 
 
-_TYPEDBATCH_SCHEMAS = [
-    value
-    for value in vars(typedbatch).values()
-    if isinstance(value, type) and value.__module__ in (protocols.__name__, records.__name__) and is_schema(value)
-]
+_OWN_MODULES = (protocols.__name__, records.__name__)
+_TYPEDBATCH_SCHEMAS = [one for one in vars(typedbatch).values() if getattr(one, "__module__", "") in _OWN_MODULES]
 
 
 def _is_instance(schema: Any, cls: type, value: object) -> bool:

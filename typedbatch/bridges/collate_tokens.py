@@ -83,9 +83,8 @@ class CollateTokens(Generic[B]):
         self.together: list[list[str]] = _fields_of_same_tokens(into, self.sides)
         for first, *others in self.together:
             if apart := [name for name in others if self.sides[name] != self.sides[first]]:
-                raise SettingError(
-                    f"{first!r} and {apart[0]!r} have the same tokens, so they must be padded on the same side"
-                )
+                text = f"{first!r} and {apart[0]!r} have the same tokens, so they must be padded on the same side"
+                raise SettingError(text)
 
     def __call__(self, rows: Iterable[Mapping[str, Any] | Batch], *, meta: Mapping[str, Any] | None = None) -> B:
         """Collate rows to a batch.

@@ -90,7 +90,6 @@ def _export(tree: Tree) -> dict[str, Any]:
         elif kind is ARRAY and value.dtype.kind in "biufc" and not isinstance(value, np.ma.MaskedArray):
             out[name] = value
         else:
-            raise LeafError(
-                f"{describe(value)} cannot be exported by DLPack, which supports only plain arrays of numbers", name
-            )
+            text = f"{describe(value)} cannot be exported by DLPack, which supports only plain arrays of numbers"
+            raise LeafError(text, name)
     return out

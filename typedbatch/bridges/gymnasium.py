@@ -14,8 +14,6 @@ from typedbatch.batch import Batch
 from typedbatch.errors import LeafError
 from typedbatch.records import ObsBatch, RolloutBatch
 
-_FINAL = ("final_obs", "_final_obs")
-
 
 def observations(reset: Any) -> ObsBatch:
     """Convert the result of ``env.reset()`` to a batch.
@@ -75,7 +73,7 @@ def transitions(obs: Any, act: Any, step: Any) -> RolloutBatch:
         terminated=terminated,
         truncated=truncated,
         obs_next=with_final(nested(obs_next), info),
-        info=_info({name: value for name, value in info.items() if name not in _FINAL}),
+        info=_info({name: value for name, value in info.items() if name not in ("final_obs", "_final_obs")}),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any
 
 import minari
 import numpy as np
@@ -19,8 +19,6 @@ from typedbatch.episodes import split_by_episode
 from typedbatch.errors import LeafError, StructureError
 from typedbatch.protocols import RolloutBatchProtocol
 from typedbatch.records import RolloutBatch
-
-_FIELDS: Final = ("obs", "act", "rew", "terminated", "truncated", "obs_next", "info")
 
 
 def from_minari(episode: EpisodeData) -> RolloutBatch:
@@ -39,9 +37,8 @@ def from_minari(episode: EpisodeData) -> RolloutBatch:
     steps = len(episode.rewards)
     observed = Batch(obs=nested(episode.observations))
     if equal_rows(observed.__dict__) != steps + 1:
-        raise StructureError(
-            f"an episode of {steps} steps has {steps + 1} observations, got {equal_rows(observed.__dict__)}", "obs"
-        )
+        text = f"an episode of {steps} steps has {steps + 1} observations, got {equal_rows(observed.__dict__)}"
+        raise StructureError(text, "obs")
     infos = Batch(nested(episode.infos or {}))
     if count_rows(infos.__dict__) == steps + 1:  # the first is that of reset
         infos = infos[1:]
@@ -88,9 +85,8 @@ def to_minari(batch: RolloutBatchProtocol, seed: int | None = None) -> EpisodeBu
         raise StructureError("an episode must have at least one step")
     obs, after = Batch(obs=tree["obs"]), Batch(obs=tree["obs_next"])
     if not obs[1:].allclose(after[:-1], rtol=0, atol=0, equal_nan=True):
-        raise StructureError(
-            "differs from the obs of the next step, so these are not the steps of one episode", "obs_next"
-        )
+        text = "differs from the obs of the next step, so these are not the steps of one episode"
+        raise StructureError(text, "obs_next")
     for name in ("terminated", "truncated"):
         if np.any(tree[name][:-1]):
             raise StructureError("is True before the last step, so these are not the steps of one episode", name)
@@ -141,16 +137,15 @@ def write_minari(batch: RolloutBatchProtocol, dataset_id: str, env: Any = None, 
         try:
             buffers.append(to_minari(episode))
         except StructureError as error:
-            raise StructureError(
-                f"{error.reason}; this is episode {number}, of {len(episode)} steps", error.path
-            ) from None
+            text = f"{error.reason}; this is episode {number}, of {len(episode)} steps"
+            raise StructureError(text, error.path) from None
     return minari.create_dataset_from_buffers(dataset_id, buffers, env, **{"eval_env": env, **options})
 
 
 def _rollout_fields(batch: Any, who: str) -> Batch:
     """Return the fields of a rollout as arrays, in a new Batch."""
     arrays = Batch(require_bounded(batch, who)).to_numpy()
-    return Batch({name: arrays[name] for name in _FIELDS})
+    return Batch({name: arrays[name] for name in ("obs", "act", "rew", "terminated", "truncated", "obs_next", "info")})
 
 
 def _to_lists(value: Any) -> Any:

@@ -15,36 +15,12 @@ from types import NoneType
 from typing import Annotated, Any, ClassVar, Final, Self
 
 import numpy as np
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    PlainSerializer,
-    WithJsonSchema,
-    create_model,
-    model_validator,
-)
-from pydantic import Field as ModelField
+import pydantic
 from pydantic.errors import PydanticUserError
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError, ValidationError, core_schema
 
 from typedbatch._core.depth import fields_of, require_depth
-from typedbatch._core.kinds import (
-    ARRAY,
-    BATCH,
-    DISTRIBUTION,
-    MAPPING,
-    NONE,
-    NUMBER,
-    RAGGED,
-    SCALAR,
-    SEQUENCE,
-    TENSOR,
-    Tree,
-    describe,
-    is_objects,
-    kind_of,
-)
+from typedbatch._core.kinds import Kind, Tree, describe, is_objects, kind_of
 from typedbatch._ops.casting import as_declared
 from typedbatch._ops.construct import objects, to_leaf
 from typedbatch._ops.conversion import leaf_to_numpy
@@ -63,9 +39,6 @@ from typedbatch.schema.values import class_of
 
 __all__ = ["BatchModel", "model_from", "to_batch"]
 
-_BOUNDARY = "pydantic"
-
-
 _WORDS: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 """Numbers that JSON lacks, as pydantic writes them with ``ser_json_inf_nan="strings"``."""
 
@@ -82,29 +55,28 @@ def _read(value: Any, field: Field | None) -> Any:
     kind, options = kind_of(value), () if field is None else field.options
     has_numbers = field is not None and field.takes_numbers()
     takes_objects = field is not None and field.takes_objects()
-    if kind is MAPPING:
+    if kind is Kind.MAPPING:
         for option in options:
-            if option.kind is BATCH and option.schema is not None:
+            if option.kind is Kind.BATCH and option.schema is not None:
                 return _read_fields(value, option.schema)
             if option.each is not None:
                 return Batch({name: _read(part, option.each) for name, part in value.items()})
-    if kind is SEQUENCE:
+    if kind is Kind.SEQUENCE:
         for option in options:
-            if option.kind is RAGGED and option.schema is not None and set(map(kind_of, value)) <= {MAPPING}:
+            if option.kind is Kind.RAGGED and option.schema is not None and set(map(kind_of, value)) <= {Kind.MAPPING}:
                 none: dict[str, Any] = {one.name: [] for one in option.schema if not one.optional}
                 rows = [_read_fields(row, option.schema) for row in value]
                 return Ragged.from_lists(rows) if rows else Ragged(_read_fields(none, option.schema), [])
             is_text = option.dtypes is not None and option.dtypes[np.dtype(object)]  # a batch stores text as objects
             if is_text and (not len(value) or takes_objects):
                 return objects(value)
-    if kind not in (SEQUENCE, NUMBER) and not (has_numbers and isinstance(value, str)):
+    if kind not in (Kind.SEQUENCE, Kind.NUMBER) and not (has_numbers and isinstance(value, str)):
         return to_leaf(value)
     leaf = to_leaf(_WORDS.get(value, value) if isinstance(value, str) else value)
     if is_objects(leaf):
         known: dict[Any, float] = {**_WORDS, None: math.nan} if has_numbers else {**_WORDS}
-        parts: list[Any] = [
-            known.get(part, part) if type(part) in (str, NoneType) else part for part in leaf.ravel().tolist()
-        ]
+        given = leaf.ravel().tolist()
+        parts: list[Any] = [known.get(part, part) if type(part) in (str, NoneType) else part for part in given]
         if set(map(type, parts)) == {int}:  # which int64 cannot hold
             leaf = np.array(parts, np.uint64).reshape(leaf.shape) if min(parts) >= 0 and max(parts) < 2**64 else leaf
         elif set(map(type, parts)) <= {int, float} and (options or not all(map(_WORDS.__contains__, leaf.ravel()))):
@@ -125,21 +97,21 @@ def _read_fields(fields: Mapping[str, Any], schema: Schema) -> Batch:
 def _plain(value: Any, words: bool = False) -> Any:
     """Return a batch or leaf as lists, dicts, text and numbers; with ``words``, numbers that JSON lacks as text."""
     kind = kind_of(value)
-    if kind is BATCH:
+    if kind is Kind.BATCH:
         fields = {}
         for name, leaf in value.__dict__.items():
             with under(name):
                 fields[name] = _plain(leaf, words)
         return fields
-    if kind is MAPPING:
+    if kind is Kind.MAPPING:
         return {str(name): _plain(part, words) for name, part in value.items()}
-    if kind is SEQUENCE or (kind is RAGGED and value.sizes.shape):
+    if kind is Kind.SEQUENCE or (kind is Kind.RAGGED and value.sizes.shape):
         return [_plain(part, words) for part in value]
-    if kind is RAGGED:
+    if kind is Kind.RAGGED:
         return _plain(value.values, words)
-    if kind is DISTRIBUTION:
+    if kind is Kind.DISTRIBUTION:
         raise LeafError(f"{describe(value)} cannot be written as JSON")
-    if kind not in (ARRAY, TENSOR, SCALAR):
+    if kind not in (Kind.ARRAY, Kind.TENSOR, Kind.SCALAR):
         return value
     try:
         array = np.asarray(leaf_to_numpy(value))
@@ -159,16 +131,17 @@ def _plain(value: Any, words: bool = False) -> Any:
     return plain.tolist()
 
 
-_Leaf = Annotated[Any, BeforeValidator(_as_leaf), PlainSerializer(_plain, when_used="json")]
+_TO_JSON: Final = pydantic.PlainSerializer(_plain, when_used="json")
+_Leaf = Annotated[Any, pydantic.BeforeValidator(_as_leaf), _TO_JSON]
 
 
-class BatchModel(BaseModel):
+class BatchModel(pydantic.BaseModel):
     """Base class of the models that :func:`model_from` creates, with the fields of a protocol or record.
 
     Models are equal if they have the same class and their fields are equal, arrays included.
     """
 
-    model_config: ClassVar[ConfigDict] = ConfigDict(
+    model_config: ClassVar[pydantic.ConfigDict] = pydantic.ConfigDict(
         arbitrary_types_allowed=True, extra="allow", protected_namespaces=(), ser_json_inf_nan="constants"
     )
 
@@ -177,7 +150,7 @@ class BatchModel(BaseModel):
     batch_schema: ClassVar[Any]
     """The protocol or record that the fields together must match."""
 
-    @model_validator(mode="after")
+    @pydantic.model_validator(mode="after")
     def _matches(self) -> Self:
         _validate(to_batch(self), type(self).batch_schema)
         return self
@@ -203,13 +176,10 @@ def model_from(schema: Any, name: str | None = None) -> type[BatchModel]:
         DeclarationError: ``schema`` is neither a protocol nor a record, or pydantic refuses the name of a field.
     """
     target = schema_of(schema)
+    title, module = name or class_of(schema).__name__, sys._getframe(1).f_globals["__name__"]
     try:
-        model = create_model(
-            name or class_of(schema).__name__,
-            __base__=BatchModel,
-            __module__=sys._getframe(1).f_globals["__name__"],
-            **{field.name: _model_field(target.target, field) for field in target},
-        )
+        fields: Any = {field.name: _model_field(target.target, field) for field in target}
+        model = pydantic.create_model(title, __base__=BatchModel, __module__=module, **fields)
     except (PydanticUserError, NameError, TypeError, ValueError, AttributeError) as error:
         raise DeclarationError(f"pydantic refuses a model with the fields of {target.name}: {error}") from error
     model.batch_schema = schema
@@ -227,7 +197,7 @@ def to_batch(model: Any) -> Batch:
         LeafError: ``model`` is not a model, or has a field that a batch cannot hold; the error names it.
         StructureError: models, dicts and lists are nested more than 100 deep.
     """
-    if not isinstance(model, BaseModel):
+    if not isinstance(model, pydantic.BaseModel):
         raise LeafError(f"to_batch() takes a pydantic model, got {describe(model)}")
     require_depth(model, _parts)
     batch: Batch = _without_models(model)
@@ -235,25 +205,25 @@ def to_batch(model: Any) -> Batch:
 
 
 def _parts(value: Any) -> Mapping[Any, Any] | None:
-    if isinstance(value, BaseModel):
+    if isinstance(value, pydantic.BaseModel):
         return {**value.__dict__, **(value.__pydantic_extra__ or {})}
     if isinstance(value, list):
-        return dict(enumerate(value)) if any(isinstance(part, (dict, list, BaseModel)) for part in value) else None
+        has_parts = any(isinstance(part, (dict, list, pydantic.BaseModel)) for part in value)
+        return dict(enumerate(value)) if has_parts else None
     return value if isinstance(value, dict) else fields_of(value)
 
 
 def _without_models(value: Any) -> Any:
     """Return a value with batches in place of models, which may be in dicts and lists."""
-    if isinstance(value, dict):
-        return {name: _without_models(part) for name, part in value.items()}
-    if not isinstance(value, BaseModel):
-        return [_without_models(part) for part in value] if isinstance(value, list) else value
-    given = {**value.__dict__, **(value.__pydantic_extra__ or {})}
-    if isinstance(value, BatchModel):
-        fields = schema_of(type(value).batch_schema)
-        not_nullable = {field.name for field in fields if field.optional and NONE not in (field.kinds or {NONE})}
-        given = {name: part for name, part in given.items() if part is not None or name not in not_nullable}
-    return Batch({name: _without_models(part) for name, part in given.items()})
+    if isinstance(value, list):
+        return [_without_models(part) for part in value]
+    if not isinstance(value, (dict, pydantic.BaseModel)):
+        return value
+    parts = {name: _without_models(part) for name, part in (_parts(value) or {}).items()}
+    for field in schema_of(type(value).batch_schema) if isinstance(value, BatchModel) else ():
+        if parts.get(field.name, field) is None and field.optional and Kind.NONE not in (field.kinds or {Kind.NONE}):
+            del parts[field.name]
+    return Batch(parts) if isinstance(value, pydantic.BaseModel) else parts
 
 
 def schema_for(source: Any) -> CoreSchema:
@@ -269,11 +239,11 @@ def schema_for(source: Any) -> CoreSchema:
         "pydantic_internal_union_tag_key": class_of(source).__name__,
     }
 
-    def lax(value: Any) -> Any:
-        return _validate(_from_mapping(value, source), source)
-
     def strict(value: Any) -> Any:
         return _validate(value, source)
+
+    def lax(value: Any) -> Any:
+        return strict(_from_mapping(value, source))
 
     lax.__name__ = strict.__name__ = class_of(source).__name__  # pydantic shows it in the title of its error
     return core_schema.lax_or_strict_schema(
@@ -298,7 +268,7 @@ def _from_mapping(value: Any, source: Any) -> Any:
 
 def _validate(value: Any, source: Any) -> Any:
     try:
-        return validate_at(value, source, _BOUNDARY)
+        return validate_at(value, source, "pydantic")
     except SchemaError as error:
         details: list[InitErrorDetails] = []
         for problem in error.problems:
@@ -316,9 +286,9 @@ def _validate(value: Any, source: Any) -> Any:
 
 
 def _model_field(target: type, field: Field) -> Any:
-    read = BeforeValidator(partial(_as_leaf, field=field))
-    hint = Annotated[Any, read, PlainSerializer(_plain, when_used="json"), WithJsonSchema(field_schema(field))]
+    read = pydantic.BeforeValidator(partial(_as_leaf, field=field))
+    hint = Annotated[Any, read, _TO_JSON, pydantic.WithJsonSchema(field_schema(field))]
     if field.optional:
         default = default_of(target, field.name)
-        return hint, ModelField(default_factory=lambda: deep_leaf(default, {}), validate_default=False)
-    return hint, ModelField()
+        return hint, pydantic.Field(default_factory=lambda: deep_leaf(default, {}), validate_default=False)
+    return hint, pydantic.Field()

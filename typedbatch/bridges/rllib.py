@@ -44,9 +44,8 @@ def from_rllib(batch: Any) -> SampleBatch | MultiAgentBatch:
     infos = columns.pop("infos", None)
     converted = SampleBatch(columns)
     if infos is not None:
-        converted.__dict__["infos"] = (
-            object_array(list(infos)) if isinstance(infos, (list, np.ndarray)) else to_leaf(infos)
-        )
+        is_list = isinstance(infos, (list, np.ndarray))
+        converted.__dict__["infos"] = object_array(list(infos)) if is_list else to_leaf(infos)
     len(converted)
     return converted
 

@@ -17,8 +17,6 @@ from typedbatch.records import BatchRecord
 from typedbatch.rules import Rule
 from typedbatch.schema.dtypes import JAXTYPING
 
-_FLAGS = ("terminated", "truncated")
-
 
 def schema_from_spaces(observation_space: Any, action_space: Any, name: str = "SpacesRollout") -> type[BatchRecord]:
     """Create a record of rollouts for the observations and actions of these spaces, with one row per step.
@@ -41,11 +39,10 @@ def schema_from_spaces(observation_space: Any, action_space: Any, name: str = "S
     """
     obs, act = _annotation(observation_space, f"{name}Obs"), _annotation(action_space, f"{name}Act")
     hints: dict[str, Any] = {"obs": obs, "obs_next": obs, "act": act, "rew": _array_type("floating", "N")}
-    hints |= {flag: _array_type("bool", "N") for flag in _FLAGS}
+    hints |= dict.fromkeys(("terminated", "truncated"), _array_type("bool", "N"))
     record = _record(name, {**hints, "info": Batch | np.ndarray})
-    record.__module__ = sys._getframe(1).f_globals[
-        "__name__"
-    ]  # so that it can be pickled if the caller stores it there
+    # so that it can be pickled if the caller stores it there
+    record.__module__ = sys._getframe(1).f_globals["__name__"]
     return record
 
 
@@ -53,9 +50,8 @@ def _annotation(space: Any, name: str) -> Any:
     if not isinstance(space, spaces.Space):
         raise LeafError(f"schema_from_spaces() takes spaces of gymnasium, got {describe(space)}")
     if isinstance(space, spaces.Dict):
-        return _record(
-            name, {key: _annotation(part, f"{name}{str(key).title()}") for key, part in space.spaces.items()}
-        )
+        parts = space.spaces.items()
+        return _record(name, {key: _annotation(part, f"{name}{str(key).title()}") for key, part in parts})
     if isinstance(space, spaces.Tuple):
         return _record(name, {str(i): _annotation(part, f"{name}{i}") for i, part in enumerate(space.spaces)})
     if space.shape is None or space.dtype is None:

@@ -17,21 +17,7 @@ from tensordict import (
 from tensordict.utils import LinkedList
 
 from typedbatch._core.depth import require_depth
-from typedbatch._core.kinds import (
-    ARRAY,
-    BATCH,
-    DISTRIBUTION,
-    KINDS,
-    RAGGED,
-    SCALAR,
-    TENSOR,
-    Tree,
-    describe,
-    is_objects,
-    leading_shape,
-    new_tree,
-    object_array,
-)
+from typedbatch._core.kinds import KINDS, Kind, Tree, describe, is_objects, leading_shape, new_tree, object_array
 from typedbatch._core.lengths import equal_rows, require_at_least, require_bounded
 from typedbatch._core.meta import meta_of, set_meta
 from typedbatch._ops.conversion import torch_side
@@ -120,8 +106,7 @@ def _batch(data: Any) -> Batch:
         except RuntimeError as error:  # a lazy stack of tensors that do not stack
             raise LeafError(f"its tensors cannot be stacked: {error}", name) from error
     # The meta is a dict with strings as keys, stored once for all rows.
-    entry = data.get(_META, None) if _META in data.keys() else None  # noqa: SIM118  # iteration goes over rows
-    meta = entry.data if isinstance(entry, NonTensorData) else entry
+    meta = fields.get(_META)
     is_meta = type(meta) is dict and all(isinstance(key, str) for key in meta)
     if is_meta:
         del fields[_META]
@@ -162,9 +147,9 @@ def _with_rows(tree: Tree) -> dict[str, Any]:
     with_rows = {}
     for name, value in tree.__dict__.items():
         kind = KINDS[type(value)]
-        if kind is BATCH:
+        if kind is Kind.BATCH:
             with_rows[name] = new_tree(Batch, _with_rows(value))
-        elif kind in (ARRAY, TENSOR, SCALAR, DISTRIBUTION, RAGGED):
+        elif kind in (Kind.ARRAY, Kind.TENSOR, Kind.SCALAR, Kind.DISTRIBUTION, Kind.RAGGED):
             with_rows[name] = value
     return with_rows
 
@@ -183,20 +168,20 @@ def _entries(tree: Tree, size: torch.Size) -> dict[str, Any]:
     for name, value in tree.__dict__.items():
         kind = KINDS[type(value)]
         with under(name):
-            if kind is BATCH:
+            if kind is Kind.BATCH:
                 fields[name] = _tensordict(value, size)
-            elif kind is RAGGED:
+            elif kind is Kind.RAGGED:
                 fields[name] = _tensordict(Ragged(Batch.to_torch(value.values), value.sizes).to_nested(), size)
-            elif kind is DISTRIBUTION:
+            elif kind is Kind.DISTRIBUTION:
                 shown = describe(value)
                 raise LeafError(f"a TensorDict would not index {shown} with its rows; store its parameters instead")
-            elif kind not in (ARRAY, TENSOR, SCALAR):
+            elif kind not in (Kind.ARRAY, Kind.TENSOR, Kind.SCALAR):
                 fields[name] = NonTensorData(value, batch_size=size)
             elif not is_objects(value):
                 if leading_shape(value)[: len(size)] != size:
                     dims = f"the dimensions {list(size)} of the batch size"
                     raise StructureError(f"{describe(value)} does not begin with {dims}")
-                fields[name] = value if kind is TENSOR else torch_side().to_tensor(value)
+                fields[name] = value if kind is Kind.TENSOR else torch_side().to_tensor(value)
             elif value.ndim != 1 or len(size) != 1:
                 raise LeafError(f"{describe(value)}: a TensorDict stacks objects only along the rows")
             elif not len(value):

@@ -65,9 +65,8 @@ def from_trl(inputs: Mapping[str, Any], into: Any = None) -> Any:
     if "response_mask" not in columns:
         raise MissingFieldError("from_trl()", "completion_mask", given)
     if "loss_mask" in columns:
-        raise FieldNameError(
-            "from_trl() creates it from completion_mask and tool_mask; give this field another name", "loss_mask"
-        )
+        text = "from_trl() creates it from completion_mask and tool_mask; give this field another name"
+        raise FieldNameError(text, "loss_mask")
     for name in ("prompt_mask", "response_mask", "tool_mask"):
         if name in columns:
             columns[name] = as_bools(columns[name], name)
@@ -127,9 +126,8 @@ def to_trl(batch: Any) -> dict[str, Any]:
             inputs[name] = value.tolist()
         elif KINDS[type(value)] is not TENSOR:
             raise LeafError(f"TRL takes tensors and lists, got {describe(value)}", name)
-    inputs = dict(
-        sorted(inputs.items(), key=lambda item: isinstance(item[1], list))
-    )  # TRL counts the first one's rows.
+    # TRL counts the rows of the first one.
+    inputs = dict(sorted(inputs.items(), key=lambda item: isinstance(item[1], list)))
     for name, value in meta_of(tree).items():
         number = value.item() if isinstance(value, (np.generic, torch.Tensor)) and not value.shape else value
         if type(number) in (int, float):
@@ -145,9 +143,8 @@ def _repeat_per_token(values: Any, present: Any) -> Any:
     if values.shape == present.shape:
         return values
     if tuple(values.shape) not in ((rows,), (rows, 1)):
-        raise StructureError(
-            f"must be {[rows]}, or {list(present.shape)} like completion_mask, got {list(values.shape)}"
-        )
+        text = f"must be {[rows]}, or {list(present.shape)} like completion_mask, got {list(values.shape)}"
+        raise StructureError(text)
     return torch.where(present, values.reshape(rows, 1), torch.zeros_like(values[:1]).reshape(-1, 1))
 
 
@@ -188,12 +185,11 @@ def pairs_from_trl(inputs: Mapping[str, Any], into: Any = Pairs, *, pad_token_id
             ``"keep_end"``, a completion has no token, or a mask is not one of a row padded on the right.
         SchemaError: the batch does not match ``into``.
     """
-    names = ("input_ids", "attention_mask", "completion_mask")
-    if missing := [name for name in names if name not in inputs]:
+    masks = ("attention_mask", "completion_mask")
+    if missing := [name for name in ("input_ids", *masks) if name not in inputs]:
         raise MissingFieldError("pairs_from_trl()", missing[0], inputs)
-    ids, present, of_completion = (
-        inputs[name] if name == "input_ids" else as_bools(inputs[name], name) for name in names
-    )
+    ids = inputs["input_ids"]
+    present, of_completion = (as_bools(inputs[name], name) for name in masks)
     if len(ids) % 2:
         raise StructureError(f"it has {len(ids)} rows, and pairs are two halves of one length", "input_ids")
     whole = Batch(input_ids=ids, attention_mask=present, response_mask=of_completion)
@@ -234,13 +230,11 @@ def pairs_to_trl(batch: Any, *, pad_token_id: int) -> dict[str, Any]:
         for ids, mask in ((pairs.chosen_ids, pairs.chosen_mask), (pairs.rejected_ids, pairs.rejected_mask))
     ]
     rows = to_layout(cat(halves, widths="pad", pad_token_id=pad_token_id), "right", pad_token_id=pad_token_id)
-    inputs: dict[str, Any] = {
+    inputs = {
         "input_ids": rows.input_ids,
         "attention_mask": rows.attention_mask.long(),
         "completion_mask": rows.response_mask.long(),
+        "ref_chosen_logps": pairs.ref_chosen_logp,
+        "ref_rejected_logps": pairs.ref_rejected_logp,
     }
-    if pairs.ref_chosen_logp is not None:
-        inputs["ref_chosen_logps"] = pairs.ref_chosen_logp
-    if pairs.ref_rejected_logp is not None:
-        inputs["ref_rejected_logps"] = pairs.ref_rejected_logp
-    return inputs
+    return {name: value for name, value in inputs.items() if value is not None}

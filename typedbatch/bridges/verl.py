@@ -110,10 +110,8 @@ def _split_sequences(columns: dict[str, Any]) -> None:
     ids = torch.cat([columns["prompt_ids"], columns["response_ids"]], 1)
     present = as_bools(columns["attention_mask"], "attention_mask")
     if present.shape != ids.shape:
-        raise StructureError(
-            f"must be {list(ids.shape)}, like prompts and responses side by side, got {list(present.shape)}",
-            "attention_mask",
-        )
+        text = f"must be {list(ids.shape)}, like prompts and responses side by side, got {list(present.shape)}"
+        raise StructureError(text, "attention_mask")
     for name in [name for name in ("input_ids", "position_ids") if name in columns]:
         given, expected = columns[name], ids if name == "input_ids" else _positions(present)
         if given.shape == expected.shape and bool(((given == expected) | ~present).all()):

@@ -32,10 +32,6 @@ def read(path: Path, unsafe_pickle: bool) -> Batch:
     """Return the batch in a file, which was saved as a batch or as arrays by name.
 
     Nothing in the file is executed without ``--unsafe-pickle``.
-
-    Raises:
-        StorageError: The file has another ending, is not a regular file, is damaged, does not contain a batch, or
-            contains a pickle that is not allowed.
     """
     if path.suffix not in _ENDINGS:
         raise StorageError(f"{path} cannot be read: expected a file that ends in {', '.join(_ENDINGS)}")
@@ -92,9 +88,6 @@ def schema_named(text: str) -> Any:
     Args:
         text: A name such as ``"mine.batches:GoalRollout"``; without a module, the name of one of typedbatch's own.
             ``[Tensor]`` after the name selects the variant for tensors.
-
-    Raises:
-        DeclarationError: The module or the name in it does not exist, or it is not a schema.
     """
     match = _NAMED.fullmatch(text)
     if match is None:

@@ -142,11 +142,7 @@ def text_of(path: Path) -> str:
 
 
 def tree_of(text: str) -> ast.Module:
-    """Return the syntax of a text, without what Python says of the escapes in it.
-
-    Raises:
-        SyntaxError: It cannot be read.
-    """
+    """Return the syntax of a text, without what Python says of the escapes in it."""
     limit = sys.getrecursionlimit()
     try:
         sys.setrecursionlimit(_RECURSION)

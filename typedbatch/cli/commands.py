@@ -41,21 +41,8 @@ _PAGES = (_PACKAGE / "error_pages", _PACKAGE.parent / "docs" / "errors")
 """Folders of the pages of error codes, in an installed package and in the repository."""
 
 
-class Format(StrEnum):
-    """Format of a report."""
-
-    TEXT = "text"
-    JSON = "json"
-    GITHUB = "github"
-
-
-class CheckFormat(StrEnum):
-    """Format of the findings in code."""
-
-    TEXT = "text"
-    JSON = "json"
-    GITHUB = "github"
-    SARIF = "sarif"
+Format = StrEnum("Format", ["TEXT", "JSON", "GITHUB"])
+CheckFormat = StrEnum("CheckFormat", ["TEXT", "JSON", "GITHUB", "SARIF"])
 
 
 class Level(StrEnum):
@@ -76,17 +63,17 @@ Output = Annotated[Format, typer.Option(help="format of the report")]
 Sizes = Annotated[bool, typer.Option("--sizes", help="declare the sizes after the rows as numbers instead of names")]
 Code = Annotated[str, typer.Argument(help="code of a report, as TB302, or of the mypy plugin, as batch-shape")]
 
-app: typer.Typer = typer.Typer(
-    help="Check code, and check, describe and show files of batches.", no_args_is_help=True, add_completion=False
-)
-
-
 Paths = Annotated[list[Path] | None, typer.Argument(help="files and folders; none for those that mypy's settings name")]
 Python = Annotated[Path | None, typer.Option(help="python whose packages the code imports")]
 Cache = Annotated[
     Path | None, typer.Option("--cache-dir", help="folder for the next run; .typedbatch_cache in the root if left out")
 ]
 Watch = Annotated[bool, typer.Option("--watch", help="check again whenever a file changes, until interrupted")]
+Stdio = Annotated[bool, typer.Option("--stdio", help="speak on standard input and output, which is the only way")]
+
+app: typer.Typer = typer.Typer(
+    help="Check code, and check, describe and show files of batches.", no_args_is_help=True, add_completion=False
+)
 
 
 @app.command("check")
@@ -123,7 +110,7 @@ def _check_once(paths: list[Path], format: CheckFormat, python: Path | None, cac
     if checked.warnings:
         typer.echo(checked.warnings, err=True)
     formats = {"text": as_text, "json": as_json, "github": as_github, "sarif": as_sarif}
-    if text := formats[format.value](checked.found):
+    if text := formats[format](checked.found):
         typer.echo(text)
     if format is CheckFormat.TEXT:
         count = len(checked.found)
@@ -139,9 +126,6 @@ def _times(paths: list[Path]) -> dict[str, int]:
             with suppress(FileNotFoundError):
                 out[str(file)] = os.stat(file).st_mtime_ns
     return out
-
-
-Stdio = Annotated[bool, typer.Option("--stdio", help="speak on standard input and output, which is the only way")]
 
 
 @app.command("lsp")
@@ -185,21 +169,17 @@ def validate(
             found[-1]["problems"] = [one.to_dict() for one in error.problems]
             blocks.append(f"FAILED  {path}\n{error}")
             for one in error.problems:
-                where = f"batch.{one.path}" if one.path else "batch"
-                notes.append(_error(path, one.code, f"{where}: {in_a_line(one)}\n{one.page}"))
+                text = f"{f'batch.{one.path}' if one.path else 'batch'}: {in_a_line(one)}\n{one.page}"
+                notes.append(annotation("error", {"file": path, "title": one.code}, text))
         except TypedBatchError as error:
             found[-1]["error"] = str(error)
             blocks.append(f"UNREADABLE  {path}\n{error}")
-            notes.append(_error(path, "unreadable", str(error)))
+            notes.append(annotation("error", {"file": path, "title": "unreadable"}, str(error)))
     count = sum(one["ok"] for one in found)
     summary = f"{count} of {len(found)} {'file matches' if len(found) == 1 else 'files match'}"
     lines = {"text": [*blocks, summary], "json": [json.dumps(found, indent=2)], "github": notes or [summary]}
-    typer.echo("\n".join(lines[format.value]))
+    typer.echo("\n".join(lines[format]))
     raise typer.Exit(2 if any(one["error"] for one in found) else int(count < len(found)))
-
-
-def _error(file: Path, title: str, text: str) -> str:
-    return annotation("error", {"file": file, "title": title}, text)
 
 
 @app.command()

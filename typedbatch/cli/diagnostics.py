@@ -21,18 +21,10 @@ _SCHEMA: Final = "https://json.schemastore.org/sarif-2.1.0.json"
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """A finding in a file.
+    """A finding in a file, whose path is as it was given. Lines and columns count from 1.
 
-    Attributes:
-        file: Path of the file, as it was given.
-        line: Line, from 1.
-        column: Column, from 1.
-        end_line: Last line.
-        end_column: Last column.
-        severity: ``"error"`` or ``"note"``.
-        message: Text.
-        code: Code, such as ``"batch-field"``; ``"syntax"`` for a file that cannot be read as Python, and
-            ``"unchecked"`` for one that is left out.
+    The code is as ``"batch-field"``, ``"syntax"`` for a file that cannot be read as Python, and ``"unchecked"`` for one
+    that is left out.
     """
 
     file: str
@@ -59,20 +51,12 @@ class Diagnostic:
 
 def parsed(output: str) -> list[Diagnostic]:
     """Return the diagnostics in what mypy printed with ``--show-error-end``. Lines of other kinds are left out."""
-    matches = [match for line in output.splitlines() if (match := _LINE.match(line)) is not None]
-    return [
-        Diagnostic(
-            match["file"],
-            int(match["line"]),
-            int(match["column"]),
-            int(match["end_line"]),
-            int(match["end_column"]),
-            "error" if match["severity"] == "error" else "note",
-            match["message"],
-            match["code"] or "",
-        )
-        for match in matches
-    ]
+    found = []
+    for match in filter(None, map(_LINE.match, output.splitlines())):
+        parts: dict[str, Any] = match.groupdict("")
+        parts |= {name: int(parts[name]) for name in ("line", "column", "end_line", "end_column")}
+        found.append(Diagnostic(**parts))
+    return found
 
 
 def as_text(found: Iterable[Diagnostic]) -> str:
@@ -114,26 +98,13 @@ def as_sarif(found: Iterable[Diagnostic]) -> str:
     pages = {one.code: one.page for one in found}
     rules = [{"id": code, "helpUri": page} if page else {"id": code} for code, page in sorted(pages.items())]
     driver = {"name": "typedbatch", "version": metadata.version("typedbatch"), "rules": rules}
-    results = [
-        {
-            "ruleId": one.code,
-            "level": one.severity,
-            "message": {"text": one.message},
-            "locations": [
-                {
-                    "physicalLocation": {
-                        "artifactLocation": {"uri": Path(one.file).as_posix()},
-                        "region": {
-                            "startLine": one.line,
-                            "startColumn": one.column,
-                            "endLine": one.end_line,
-                            "endColumn": one.end_column + 1,
-                        },
-                    }
-                }
-            ],
-        }
-        for one in found
-    ]
+    results = []
+    for one in found:
+        start = {"startLine": one.line, "startColumn": one.column}
+        region = {**start, "endLine": one.end_line, "endColumn": one.end_column + 1}
+        place = {"physicalLocation": {"artifactLocation": {"uri": Path(one.file).as_posix()}, "region": region}}
+        results.append(
+            {"ruleId": one.code, "level": one.severity, "message": {"text": one.message}, "locations": [place]}
+        )
     log = {"$schema": _SCHEMA, "version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": results}]}
     return json.dumps(log, indent=2)

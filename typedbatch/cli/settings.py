@@ -16,16 +16,9 @@ from typedbatch.errors import SettingError
 PLUGIN: Final = "typedbatch.mypy"
 FILES: Final = ("mypy.ini", ".mypy.ini", "pyproject.toml", "setup.cfg")
 _KEPT: Final = (
-    "python_version",
-    "platform",
-    "mypy_path",
-    "namespace_packages",
-    "explicit_package_bases",
-    "exclude",
-    "always_true",
-    "always_false",
-    "custom_typeshed_dir",
-)
+    "python_version", "platform", "mypy_path", "namespace_packages", "explicit_package_bases", "exclude",
+    "always_true", "always_false", "custom_typeshed_dir",
+)  # fmt: skip
 """Settings that say which code there is, and for which Python."""
 
 
@@ -70,11 +63,7 @@ class Settings:
             return False
 
     def written(self, skipped: list[str]) -> str:
-        """Return the settings for a run of ours, as the text of an ini file.
-
-        Args:
-            skipped: Names of modules that cannot be read as Python.
-        """
+        """Return the settings for a run of ours that skips modules, as the text of an ini file."""
         folders = [str(self.root), *([str(self.root / "src")] if (self.root / "src").is_dir() else [])]
         section = {
             "namespace_packages": "True",
@@ -99,11 +88,7 @@ class Settings:
 
 
 def settings_of(folder: Path) -> Settings:
-    """Return the settings of mypy in a folder or one above it, up to the root of a repository.
-
-    Raises:
-        SettingError: A file of settings cannot be read.
-    """
+    """Return the settings of mypy in a folder or one above it, up to the root of a repository."""
     for root in (folder, *folder.parents):
         for name in FILES:
             path = root / name

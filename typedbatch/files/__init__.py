@@ -104,42 +104,23 @@ def __dir__() -> list[str]:
 
 @overload
 def load(
-    path: str | os.PathLike[str],
-    *,
-    mmap: bool = False,
-    device: Device | None = None,
-    allow_pickle: bool = False,
-    trusted: bool = False,
-) -> Batch: ...
+    path: str | os.PathLike[str], *,
+    mmap: bool = False, device: Device | None = None, allow_pickle: bool = False, trusted: bool = False,
+) -> Batch: ...  # fmt: skip
 @overload
 def load(
-    path: str | os.PathLike[str],
-    schema: TypeForm[T],
-    *,
-    mmap: bool = False,
-    device: Device | None = None,
-    allow_pickle: bool = False,
-    trusted: bool = False,
-) -> T: ...
+    path: str | os.PathLike[str], schema: TypeForm[T], *,
+    mmap: bool = False, device: Device | None = None, allow_pickle: bool = False, trusted: bool = False,
+) -> T: ...  # fmt: skip
 @overload  # for jedi, which does not understand TypeForm; type checkers never reach it
 def load(  # type: ignore[overload-cannot-match]  # pyright: ignore[reportOverlappingOverload]
-    path: str | os.PathLike[str],
-    schema: type[T],
-    *,
-    mmap: bool = False,
-    device: Device | None = None,
-    allow_pickle: bool = False,
-    trusted: bool = False,
-) -> T: ...
+    path: str | os.PathLike[str], schema: type[T], *,
+    mmap: bool = False, device: Device | None = None, allow_pickle: bool = False, trusted: bool = False,
+) -> T: ...  # fmt: skip
 def load(
-    path: str | os.PathLike[str],
-    schema: Any = None,
-    *,
-    mmap: bool = False,
-    device: Device | None = None,
-    allow_pickle: bool = False,
-    trusted: bool = False,
-) -> Any:
+    path: str | os.PathLike[str], schema: Any = None, *,
+    mmap: bool = False, device: Device | None = None, allow_pickle: bool = False, trusted: bool = False,
+) -> Any:  # fmt: skip
     """Read a batch from a file, with the type of a schema if one is given.
 
     Nothing in the file is executed, unless ``allow_pickle`` is set.

@@ -103,14 +103,7 @@ def read_group(
 ) -> Group:
     """Return a group with everything in it, or with only the members in ``names``.
 
-    Args:
-        group: The group of an open file.
-        keep: The function of each array; None means that arrays stay as they are.
-        names: Names of the members to read; None means all.
-        met: Addresses of all groups and datasets that have been read.
-
-    Raises:
-        StorageError: It contains something that typedbatch and Tianshou never write.
+    ``keep`` is called with each array, and ``met`` has the addresses of all groups and datasets that have been read.
     """
     met = {h5py.h5o.get_info(group.id).addr} if met is None else met
     attributes = {name: _attribute(group, name) for name in group.attrs if name != TYPE}
@@ -130,11 +123,7 @@ def read_group(
 
 
 def read_dataset(dataset: Any, keep: Keep | None = None) -> Data:
-    """Return a dataset as plain data.
-
-    Raises:
-        StorageError: It contains something that typedbatch and Tianshou never write.
-    """
+    """Return a dataset as plain data."""
     if not isinstance(dataset, h5py.Dataset) or dataset.is_virtual or dataset.external:
         raise StorageError("expected a dataset with its data in this file; data in other files is not read")
     try:
@@ -209,13 +198,7 @@ def _attribute(owner: Any, name: str) -> Any:
 def build_value(node: Group | Data, device: Any, *, batch: bool = False) -> Any:
     """Return the value that a node of an HDF5 file stands for.
 
-    Args:
-        node: A group or dataset as plain data.
-        device: Device of the tensors; None means the CPU.
-        batch: Whether the node is inside a Batch. A group there is a Batch too, although Tianshou does not mark it.
-
-    Raises:
-        StorageError: The value cannot be built; the error names the field.
+    With ``batch``, the node is inside of a Batch. A group there is a Batch too, although Tianshou does not mark it.
     """
     if isinstance(node, Data):
         return _leaf(node, device)
@@ -325,13 +308,10 @@ class _GoneError(Exception):
 
 
 def read_file(path: str | os.PathLike[str], names: list[str] | None = None, *, trusted: bool = False) -> Group:
-    """Return the root group of an HDF5 file as plain data.
+    """Return the root group of an HDF5 file as plain data, or only the members in ``names``.
 
-    Args:
-        path: The file.
-        names: Names of the members to read; None means all.
-        trusted: Whether to read the file in this process, as is done with files that this process has written. That is
-            faster, but a damaged or malicious file can make HDF5 hang or crash.
+    A ``trusted`` file is read in this process, as files are that it has written. That is faster, but a damaged or
+    malicious file can make HDF5 hang or crash.
 
     Raises:
         StorageError: The file is damaged or not a regular file, or HDF5 crashed on it or did not finish in time.
@@ -363,9 +343,11 @@ def _read_elsewhere(path: str, names: list[str] | None, size: int) -> Group:
         try:
             timer.start()
             answer = _ask(process, request, size)
-        except _GoneError:
+        except BaseException as error:
             with process:  # closes the pipes and waits
                 process.kill()
+            if not isinstance(error, _GoneError):
+                raise
             if not fresh:
                 continue  # An idle process may have exited since its last request; a fresh one must answer.
             reason = (
@@ -375,10 +357,6 @@ def _read_elsewhere(path: str, names: list[str] | None, size: int) -> Group:
             if process.returncode == -24 or time.monotonic() > begin + limit:  # SIGXCPU
                 reason = "HDF5 did not finish reading it: it is damaged, or was made to keep HDF5 busy"
             raise StorageError(reason) from None
-        except BaseException:
-            with process:
-                process.kill()
-            raise
         finally:
             timer.cancel()
         _idle.append(process)
@@ -482,14 +460,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class Target(io.RawIOBase):
-    """A file object for h5py whose methods do not fail when the disk is full.
-
-    Args:
-        file: A raw file, open for reading and writing.
-
-    Attributes:
-        failure: The first error of the operating system, or None.
-    """
+    """A file object for h5py on a raw file. Its methods do not fail when the disk is full, but set :attr:`failure`."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self.failure: OSError | None = None

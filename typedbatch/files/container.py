@@ -20,23 +20,12 @@ from typedbatch.errors import StorageError, under
 from typedbatch.files.regular import open_regular
 
 DTYPES: Final[dict[str, str]] = {
-    "BOOL": "|b1",
-    "U8": "|u1",
-    "I8": "|i1",
-    "U16": "<u2",
-    "I16": "<i2",
-    "U32": "<u4",
-    "I32": "<i4",
-    "U64": "<u8",
-    "I64": "<i8",
-    "F16": "<f2",
-    "F32": "<f4",
-    "F64": "<f8",
-    "C64": "<c8",
-    "BF16": "<i2",
-    "F8_E4M3": "|u1",
-    "F8_E5M2": "|u1",  # BF16 and F8 are stored as integers with the same bits, because numpy lacks these dtypes.
-}
+    "BOOL": "|b1", "U8": "|u1", "U16": "<u2", "U32": "<u4", "U64": "<u8",
+    "I8": "|i1", "I16": "<i2", "I32": "<i4", "I64": "<i8",
+    "F16": "<f2", "F32": "<f4", "F64": "<f8", "C64": "<c8",
+    # They are stored as integers with the same bits, because numpy lacks these dtypes.
+    "BF16": "<i2", "F8_E4M3": "|u1", "F8_E5M2": "|u1",
+}  # fmt: skip
 """The numpy dtype for each dtype of the format."""
 NAMES: Final = {dtype: name for name, dtype in reversed(DTYPES.items()) if name[:2] not in ("BF", "F8")}
 OURS: Final = "typedbatch"
@@ -55,12 +44,7 @@ class Stored(NamedTuple):
 
 
 def write(file: IO[bytes], arrays: dict[str, Stored], document: dict[str, Any]) -> None:
-    """Write arrays and a document to an empty raw file.
-
-    Args:
-        file: The raw file.
-        arrays: C-contiguous, little-endian arrays.
-        document: A description of the batch, which must be JSON.
+    """Write C-contiguous, little-endian arrays and a document, which must be JSON, to an empty raw file.
 
     Raises:
         StorageError: The header is longer than the format allows.
@@ -81,9 +65,8 @@ def write(file: IO[bytes], arrays: dict[str, Stored], document: dict[str, Any]) 
     length = len(_as_json(header))
     length += -(length + 8) % 16
     if length > _LONGEST_HEADER:
-        raise StorageError(
-            f"the format allows {_LONGEST_HEADER} bytes for names and objects, got {length}; leave some fields out"
-        )
+        text = f"the format allows {_LONGEST_HEADER} bytes for names and objects, got {length}; leave some fields out"
+        raise StorageError(text)
     file.seek(8 + length)
     sums = {name: _write_array(file, array) for name, (array, _) in ordered}
     file.seek(0)
@@ -93,13 +76,7 @@ def write(file: IO[bytes], arrays: dict[str, Stored], document: dict[str, Any]) 
 
 
 def _header(entries: dict[str, Any], document: bytes, sums: dict[str, int]) -> dict[str, Any]:
-    """Return the header of a file, without its own checksum.
-
-    Args:
-        entries: Dtype, shape and place of each array.
-        document: The document as JSON, with at least one key.
-        sums: Checksums of the arrays, which are added to the document as ``crc32``.
-    """
+    """Return the header of a file, without its own checksum; those of the arrays are added to the document."""
     text = b'%s,"crc32":%s}' % (document[:-1], _as_json(sums))
     return {"__metadata__": {OURS: text.decode()}, **entries}
 
@@ -130,9 +107,7 @@ def _sum_of(header: dict[str, Any]) -> str:
 def read(path: str | os.PathLike[str], mmap: bool) -> tuple[dict[str, Stored], dict[str, Any] | None]:
     """Return the arrays of a file and its document, or None as the document if another program wrote the file.
 
-    Args:
-        path: The file.
-        mmap: Whether to leave the data in the file until it is used. Its checksums are not verified then.
+    With ``mmap``, the data stays in the file until it is used, and its checksums are not verified.
 
     Raises:
         StorageError: It is not a safetensors file, or is damaged.
@@ -173,10 +148,7 @@ def read(path: str | os.PathLike[str], mmap: bool) -> tuple[dict[str, Stored], d
 
 
 def aligned(array: NDArray[Any]) -> NDArray[Any]:
-    """Return the array, or a copy if it does not begin at a multiple of its item size.
-
-    torch crashes on complex arrays that do not.
-    """
+    """Return the array, or a copy if it does not begin at a multiple of its item size, on which torch may crash."""
     return array if array.ctypes.data % array.itemsize == 0 else array.copy()
 
 
@@ -197,11 +169,7 @@ def _entries(header: dict[str, Any], size: int) -> dict[str, tuple[str, list[int
 
 
 def sizes(shape: Any) -> tuple[int, ...]:
-    """Return a shape, or other non-negative integers from a file, as a tuple.
-
-    Raises:
-        StorageError: It is not a list of at most 64 non-negative integers.
-    """
+    """Return a shape, or other integers from a file, as a tuple, if they are not negative and at most 64."""
     if not isinstance(shape, list) or len(shape) > 64 or not all(type(size) is int and size >= 0 for size in shape):
         raise StorageError("its shape is not a list of non-negative integers")
     return tuple(shape)

@@ -10,19 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch._core.depth import DEEPEST
-from typedbatch._core.kinds import (
-    ARRAY,
-    BATCH,
-    KINDS,
-    RAGGED,
-    SCALAR,
-    TENSOR,
-    Tree,
-    describe,
-    new_sequences,
-    new_tree,
-    object_array,
-)
+from typedbatch._core.kinds import KINDS, Kind, Tree, describe, new_sequences, new_tree, object_array
 from typedbatch._core.meta import as_meta, meta_of, set_meta
 from typedbatch._ops.conversion import torch_side
 from typedbatch.batch import Batch
@@ -40,28 +28,20 @@ VERSION: Final = 1
 
 
 def text(value: str) -> str:
-    """Return the text, after checking that it survives JSON.
-
-    Raises:
-        StorageError: It contains a surrogate pair, whose two halves JSON would combine into one character.
-    """
+    """Return the text, after checking that it survives JSON, which would combine the halves of a surrogate pair."""
     if _PAIR.search(value):
         raise StorageError("text with surrogate pairs cannot be stored, because JSON combines them; decode it first")
     return value
 
 
 def plain(value: Any, depth: int = 0) -> Any:
-    """Return a value that JSON can store and that comes back equal. Numpy numbers become Python numbers.
-
-    Raises:
-        StorageError: JSON cannot store the value.
-    """
+    """Return a value that JSON can store and that comes back equal. Numpy numbers become Python numbers."""
     kind = type(value)
     if kind is str:
         return text(value)
     if kind in _PLAIN or (kind is int and value.bit_length() < _LONGEST):
         return value
-    if KINDS[kind] is SCALAR and value.dtype.kind in "biuf" and value.dtype != np.longdouble:
+    if KINDS[kind] is Kind.SCALAR and value.dtype.kind in "biuf" and value.dtype != np.longdouble:
         return value.item()
     if depth > DEEPEST:
         raise StorageError(f"the value is nested more than {DEEPEST} deep, or contains itself; leave the field out")
@@ -77,15 +57,10 @@ def plain(value: Any, depth: int = 0) -> Any:
 
 
 def require_version(document: dict[str, Any]) -> None:
-    """Raise an error unless a document has the version of the file format that can be read.
-
-    Raises:
-        StorageError: It has another version.
-    """
+    """Raise an error unless a document has the version of the file format that can be read."""
     if document["version"] != VERSION:
-        raise StorageError(
-            f"it has version {document['version']} of the file format, but only version {VERSION} can be read"
-        )
+        reason = f"it has version {document['version']} of the file format, but only version {VERSION} can be read"
+        raise StorageError(reason)
 
 
 def class_name(batch: Tree) -> str:
@@ -105,14 +80,10 @@ def class_name(batch: Tree) -> str:
 
 
 def classes_of(batch: Tree) -> dict[str, Any]:
-    """Return the name of the class of a batch, and the names for those nested batches that are not a plain Batch.
-
-    Raises:
-        StorageError: A nested batch has meta, or a MultiAgentBatch could not be rebuilt from its fields.
-    """
+    """Return the name of the class of a batch, and the names for those nested batches that are not a plain Batch."""
     inner = {}
     for name, value in batch.__dict__.items():
-        if KINDS[type(value)] is BATCH:
+        if KINDS[type(value)] is Kind.BATCH:
             with under(name):
                 if meta_of(value):
                     raise StorageError(
@@ -132,11 +103,7 @@ def with_classes(batch: Tree, classes: dict[str, Any]) -> Batch:
 
 
 def build_class(name: str, fields: dict[str, Any]) -> Batch:
-    """Return a batch of a class that :func:`class_name` can return, with these fields.
-
-    Raises:
-        StorageError: The class is unknown or has other fields.
-    """
+    """Return a batch of a class that :func:`class_name` can return, with these fields."""
     batch: Batch
     if name == "Batch":
         batch = new_tree(Batch, fields)
@@ -157,32 +124,21 @@ def build_class(name: str, fields: dict[str, Any]) -> Batch:
 
 
 class DocumentWriter:
-    """A converter from a batch to a document, which collects the arrays.
-
-    Args:
-        allow_pickle: Whether to pickle values that are neither arrays nor JSON instead of refusing them.
-
-    Attributes:
-        arrays: The arrays of all converted values, by the names that the document uses.
-    """
+    """A converter from a batch to a document, which collects the arrays by the names that the document uses."""
 
     def __init__(self, allow_pickle: bool) -> None:
         self.arrays: dict[str, Stored] = {}
         self._allow_pickle = allow_pickle
 
     def node(self, value: Any, path: str) -> dict[str, Any]:
-        """Return the node of the document for a value, and add the value's arrays to :attr:`arrays`.
-
-        Raises:
-            StorageError: The value cannot be stored.
-        """
+        """Return the node of the document for a value, and add the value's arrays to :attr:`arrays`."""
         kind = KINDS[type(value)]
-        if kind is BATCH:
+        if kind is Kind.BATCH:
             return self._batch(value, path)
-        if kind is RAGGED:
+        if kind is Kind.RAGGED:
             lengths = np.asarray(value.sizes, np.int64)
             return {"ragged": self._batch(value.values, f"{path}.values"), "lengths": self._keep(lengths, path)}
-        if kind is TENSOR:
+        if kind is Kind.TENSOR:
             bits = torch_side().as_bits(value)
             name = str(value.dtype).removeprefix("torch.")
             if name in _TORCH_NAMES:
@@ -192,10 +148,10 @@ class DocumentWriter:
             return {**node, "torch": name, "requires_grad": bool(value.requires_grad)}
         if isinstance(value, np.ma.MaskedArray):
             raise StorageError("a masked array would lose its mask; fill it, and store the mask as a field")
-        if kind in (ARRAY, SCALAR) and value.dtype.kind in "biufcmM" and value.dtype != np.longdouble:
-            return self._array(np.asarray(value), path, "array" if kind is ARRAY else "scalar")
+        if kind in (Kind.ARRAY, Kind.SCALAR) and value.dtype.kind in "biufcmM" and value.dtype != np.longdouble:
+            return self._array(np.asarray(value), path, "array" if kind is Kind.ARRAY else "scalar")
         try:
-            if kind is not ARRAY:
+            if kind is not Kind.ARRAY:
                 return {"json": plain(value)}
             if value.dtype == object:
                 return {"objects": [plain(item) for item in value.ravel()], "shape": value.shape}
@@ -242,13 +198,7 @@ class DocumentWriter:
 
 
 class DocumentReader:
-    """A converter from a document and its arrays to a batch.
-
-    Args:
-        arrays: The arrays of the file, by name. Each array that is used is removed.
-        device: Device of the tensors; None means the CPU.
-        allow_pickle: Whether to load pickles, which may execute anything, instead of refusing them.
-    """
+    """A converter from a document and its arrays to a batch."""
 
     def __init__(self, arrays: dict[str, Stored], device: Any, allow_pickle: bool) -> None:
         self._arrays = arrays
@@ -265,11 +215,7 @@ class DocumentReader:
         return batch
 
     def value(self, node: dict[str, Any]) -> Any:
-        """Return the value that a node of a document describes.
-
-        Raises:
-            StorageError: The node is invalid, or a pickle that is not allowed.
-        """
+        """Return the value that a node of a document describes."""
         if "batch" in node:
             return self._batch(node)
         if "ragged" in node:

@@ -121,19 +121,11 @@ def _write_array(group: h5py.Group, name: str, array: Any, kind: str, compressio
     return dataset
 
 
-# ---- one batch as a file ------------------------------------------------------------------------------------------
-
 _ROOT, _META = "batch", "meta"
 
 
 def write_file(file: IO[bytes], tree: Tree, document: dict[str, Any], compression: str | None) -> None:
-    """Write a batch and a document to an empty raw file.
-
-    Args:
-        file: The raw file.
-        tree: The batch.
-        document: A description of the batch, which must be JSON.
-        compression: ``"gzip"``, ``"lzf"`` or None.
+    """Write a batch and a document, which must be JSON, to an empty raw file.
 
     Raises:
         StorageError: HDF5 and JSON cannot store a leaf.
@@ -141,14 +133,10 @@ def write_file(file: IO[bytes], tree: Tree, document: dict[str, Any], compressio
     """
     with written(file) as hdf5_file:
         hdf5_file.attrs["typedbatch"] = np.bytes_(json.dumps(document))
-        group = hdf5_file.create_group(_ROOT, track_order=True)
-        group.attrs[TYPE] = np.bytes_("Batch")
-        _write_fields(tree, group, compression)
+        _write(hdf5_file, _ROOT, tree, compression)
         if meta := meta_of(tree):
-            group = hdf5_file.create_group(_META, track_order=True)
-            group.attrs[TYPE] = np.bytes_("dict")
             with under(_META):
-                _write_fields(meta, group, compression)
+                _write(hdf5_file, _META, meta, compression)
 
 
 def read_batch_file(path: str | os.PathLike[str], device: Any, *, trusted: bool) -> tuple[Batch, dict[str, Any]]:
@@ -159,9 +147,8 @@ def read_batch_file(path: str | os.PathLike[str], device: Any, *, trusted: bool)
     """
     root = read_file(path, [_ROOT, _META], trusted=trusted)
     if "typedbatch" not in root.attributes:
-        raise StorageError(
-            "typedbatch.files.save() did not write it; typedbatch.files.hdf5.from_hdf5 reads other files"
-        )
+        text = "typedbatch.files.save() did not write it; typedbatch.files.hdf5.from_hdf5 reads other files"
+        raise StorageError(text)
     document: dict[str, Any] = json.loads(text_of(root.attributes["typedbatch"]))
     require_version(document)
     tree = build_value(root.members[_ROOT], device) if _ROOT in root.members else None

@@ -17,12 +17,9 @@ _NOT_WAITING = getattr(os, "O_NONBLOCK", 0)
 
 
 def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
-    """Open a regular file for reading.
+    """Open a regular file for reading; links are followed.
 
     The check is on the opened file and not on its path, so nobody can put a pipe in its place in between.
-
-    Args:
-        path: The file. Links are followed.
 
     Raises:
         StorageError: It is a pipe, a device or something else that is not a regular file.
@@ -40,15 +37,7 @@ def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
 
 
 def require_regular(found: os.stat_result, name: str) -> None:
-    """Raise an error unless something is a regular file.
-
-    Args:
-        found: The result of ``stat``, ``lstat`` or ``fstat``.
-        name: The subject of the error text.
-
-    Raises:
-        StorageError: It is not a regular file.
-    """
+    """Raise an error about ``name`` unless the result of ``stat``, ``lstat`` or ``fstat`` is that of a regular file."""
     if not stat.S_ISREG(found.st_mode):
         raise StorageError(f"{name} is not a regular file")
 

@@ -148,11 +148,8 @@ def _of_one_row(forms: Forms) -> Forms:
 
 
 def _bytes(array: NDArray[Any]) -> memoryview | bytes:
-    return (
-        array.data.cast("B")
-        if array.flags.c_contiguous and array.size and array.dtype.kind not in "mM"
-        else array.tobytes()
-    )
+    has_buffer = array.flags.c_contiguous and array.size and array.dtype.kind not in "mM"
+    return array.data.cast("B") if has_buffer else array.tobytes()
 
 
 def _restore(data: memoryview, forms: Forms) -> tuple[Any, memoryview]:

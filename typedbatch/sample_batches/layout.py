@@ -94,12 +94,7 @@ def layout_of(fields: dict[str, Any]) -> Layout:
 
 
 def count_steps(columns: dict[str, Any]) -> int:
-    """Return the length that all columns have. A column that is compressed as a whole stores its own.
-
-    Raises:
-        StructureError: the columns have different lengths.
-        NoLengthError: a column is a scalar.
-    """
+    """Return the length that all columns have. A column that is compressed as a whole stores its own."""
     counts = {name: value.rows for name, value in columns.items() if type(value) is Compressed}
     if not counts:
         return equal_rows(columns)
@@ -113,12 +108,7 @@ def count_steps(columns: dict[str, Any]) -> int:
 
 
 def guard_sequences(*batches: Tree, joining: bool = False) -> None:
-    """Raise an error if the rows of a batch are divided into sequences, or batches to join differ in their padding.
-
-    Raises:
-        StructureError: a batch has ``seq_lens``; for batches to join, some are padded and others not, or they are
-            padded to different lengths, or the columns of one have different lengths.
-    """
+    """Raise an error if the rows of a batch are divided into sequences, or batches to join differ in their padding."""
     if not joining:
         if any(SEQ_LENS in batch.__dict__ for batch in batches):
             raise StructureError("divides the rows into sequences, so they cannot be taken on their own", SEQ_LENS)
@@ -222,9 +212,7 @@ def slice_steps(tree: T, layout: Layout, start: int, stop: int) -> T:
 
 
 def _slice_columns(columns: T, start: int, stop: int) -> T:
-    if start >= 0:
-        return take_basic(columns, slice(start, stop))
-    return after_zeros(columns, -start, stop)
+    return take_basic(columns, slice(start, stop)) if start >= 0 else after_zeros(columns, -start, stop)
 
 
 def _sequences_of(seq_lens: NDArray[np.intp], start: int, stop: int) -> tuple[int, int, NDArray[np.intp]]:
@@ -243,11 +231,7 @@ def _sequences_of(seq_lens: NDArray[np.intp], start: int, stop: int) -> tuple[in
 
 
 def require_sequences(layout: Layout, start: int, stop: int, first: Any, last: Any) -> None:
-    """Raise an error unless the steps are those of the sequences from ``first`` to ``last``.
-
-    Raises:
-        StructureError: they belong to other sequences.
-    """
+    """Raise an error unless the steps are those of the sequences from ``first`` to ``last``."""
     if layout.seq_lens is None:
         raise StructureError("state_start and state_end need a batch with seq_lens, which this batch lacks")
     *found, _ = _sequences_of(layout.seq_lens, start, stop)

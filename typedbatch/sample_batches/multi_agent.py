@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from typedbatch._closed import ClosedBatch
 from typedbatch._core.kinds import BATCH, MAPPING, describe, kind_of, leading_shape, new_tree
 from typedbatch._core.lengths import require_at_least
 from typedbatch._ops import copying
@@ -17,14 +16,8 @@ from typedbatch._ops.construct import refuse_on_instances
 from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch._typing import Index
 from typedbatch.batch import Batch
-from typedbatch.errors import (
-    FieldNameError,
-    LeafError,
-    MissingFieldError,
-    RowIndexError,
-    StructureError,
-    under,
-)
+from typedbatch.errors import FieldNameError, LeafError, MissingFieldError, RowIndexError, StructureError, under
+from typedbatch.records import ClosedBatch
 from typedbatch.sample_batches.compression import compress_column
 from typedbatch.sample_batches.layout import flat, layout_of
 from typedbatch.sample_batches.sample_batch import DEFAULT_POLICY_ID, OBSERVATIONS, SampleBatch, replaced
@@ -62,9 +55,8 @@ class MultiAgentBatch(ClosedBatch):
         count = require_at_least(0, env_steps, "env_steps")
         agent_steps = sum(map(len, batches.values()))
         if count > agent_steps:
-            raise StructureError(
-                f"each env step has at least one agent step, got {count} env steps and {agent_steps} agent steps"
-            )
+            text = f"each env step has at least one agent step, got {count} env steps and {agent_steps} agent steps"
+            raise StructureError(text)
         super().__init__(policy_batches=batches, count=count)
 
     @property
@@ -80,9 +72,8 @@ class MultiAgentBatch(ClosedBatch):
         """Number of env steps."""
         count = np.asarray(self.__dict__.get("count", 0))
         if count.ndim:
-            raise StructureError(
-                "must be a single number; the operation that created this batch has combined several counts", "count"
-            )
+            text = "must be a single number; the operation that created this batch has combined several counts"
+            raise StructureError(text, "count")
         return int(count)
 
     def __len__(self) -> int:
@@ -142,9 +133,8 @@ class MultiAgentBatch(ClosedBatch):
 
         def __setattr__(self, name: str, value: object) -> None:
             if name[:2] != "__":
-                raise FieldNameError(
-                    f"a MultiAgentBatch has no other fields; set the sample batch of a policy by batch[{name!r}] = ..."
-                )
+                has = "a MultiAgentBatch has no other fields"
+                raise FieldNameError(f"{has}; set the sample batch of a policy by batch[{name!r}] = ...")
             super().__setattr__(name, value)
 
     def __iter__(self) -> Iterator[Any]:

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, TypeVar, overlo
 
 import numpy as np
 
-from typedbatch._closed import ClosedBatch
 from typedbatch._core.kinds import ARRAY, KINDS, TENSOR, Tree, describe, new_tree
 from typedbatch._core.lengths import require_at_least
 from typedbatch._ops import conversion, copying
@@ -20,6 +19,7 @@ from typedbatch._typing import Index
 from typedbatch.batch import Batch
 from typedbatch.episodes import EPISODE_ID, groups, is_flag, lengths_by
 from typedbatch.errors import LeafError, RowIndexError, SettingError, StructureError, under
+from typedbatch.records import ClosedBatch
 from typedbatch.sample_batches.compression import Compressed, compress_column, decompress_column, is_compressed
 from typedbatch.sample_batches.input_dict import NEXT_OBS, OBS, ViewRequirementLike, single_step_input
 from typedbatch.sample_batches.layout import (
@@ -159,10 +159,8 @@ class SampleBatch(ClosedBatch):
         fields = self.__dict__
         if Compressed in map(type, fields.values()):
             names = ", ".join(name for name, value in fields.items() if type(value) is Compressed)
-            raise RowIndexError(
-                f"is compressed as a whole, so rows cannot be taken; call decompress_if_needed([{names!r}]) first",
-                names,
-            )
+            text = f"is compressed as a whole, so rows cannot be taken; call decompress_if_needed([{names!r}]) first"
+            raise RowIndexError(text, names)
 
     def _flat(self: S) -> tuple[S, Layout]:
         """Return the batch without padding, and its layout."""

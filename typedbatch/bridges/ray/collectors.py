@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, Protocol, overload
 
 import numpy as np
@@ -55,11 +55,7 @@ class _Worker:
         self._collector: Collector[Any]
 
     def start(self) -> int:
-        """Create the environments, and return their number.
-
-        This is not done by the constructor, because Ray would return only the text of an error that a constructor
-        raises.
-        """
+        """Create the environments, and return their number; of an error in a constructor, Ray returns only the text."""
         make_envs, policy, record, self._weights, options = self._arguments
 
         def make() -> Envs:
@@ -69,9 +65,7 @@ class _Worker:
                 raise EnvironmentFailedError(f"make_envs() raised {type(error).__name__}: {error}") from error
             return envs
 
-        self._collector = (
-            Collector(make, policy, **options) if record is None else Collector(make, policy, record, **options)
-        )
+        self._collector = Collector(make, policy, record, **options)
         return self._collector.num_envs
 
     def pid(self) -> int:
@@ -126,49 +120,26 @@ class RayCollectors(Generic[R_co]):
 
     @overload
     def __init__(
-        self: RayCollectors[RolloutBatch],
-        make_envs: Callable[[], Envs],
-        policy: Policy[ActBatchProtocol[Any, Any], object],
-        n_workers: int,
-        *,
-        weights: Weights | None = ...,
-        options: dict[str, Any] | None = ...,
-        **more: Any,
-    ) -> None: ...
+        self: RayCollectors[RolloutBatch], make_envs: Callable[[], Envs],
+        policy: Policy[ActBatchProtocol[Any, Any], object], n_workers: int,
+        *, weights: Weights | None = ..., options: dict[str, Any] | None = ..., **more: Any,
+    ) -> None: ...  # fmt: skip
     @overload
     def __init__(
-        self: RayCollectors[RolloutBatch[Array, Obs]],
-        make_envs: Callable[[], Envs],
-        policy: ArrayPolicy[ActBatchProtocol[Any, Any], Obs],
-        n_workers: int,
-        *,
-        weights: Weights | None = ...,
-        options: dict[str, Any] | None = ...,
-        **more: Any,
-    ) -> None: ...
+        self: RayCollectors[RolloutBatch[Array, Obs]], make_envs: Callable[[], Envs],
+        policy: ArrayPolicy[ActBatchProtocol[Any, Any], Obs], n_workers: int,
+        *, weights: Weights | None = ..., options: dict[str, Any] | None = ..., **more: Any,
+    ) -> None: ...  # fmt: skip
     @overload
     def __init__(
-        self,
-        make_envs: Callable[[], Envs],
-        policy: ArrayPolicy[A, Obs],
-        n_workers: int,
-        record: Callable[[RolloutBatch[Array, Obs], A], R_co],
-        *,
-        weights: Weights | None = ...,
-        options: dict[str, Any] | None = ...,
-        **more: Any,
-    ) -> None: ...
+        self, make_envs: Callable[[], Envs],
+        policy: ArrayPolicy[A, Obs], n_workers: int, record: Callable[[RolloutBatch[Array, Obs], A], R_co],
+        *, weights: Weights | None = ..., options: dict[str, Any] | None = ..., **more: Any,
+    ) -> None: ...  # fmt: skip
     def __init__(
-        self,
-        make_envs: Callable[[], Envs],
-        policy: Any,
-        n_workers: int,
-        record: Any = None,
-        *,
-        weights: Weights | None = None,
-        options: dict[str, Any] | None = None,
-        **more: Any,
-    ) -> None:
+        self, make_envs: Callable[[], Envs], policy: Any, n_workers: int, record: Any = None,
+        *, weights: Weights | None = None, options: dict[str, Any] | None = None, **more: Any,
+    ) -> None:  # fmt: skip
         if not callable(make_envs):
             raise SettingError(f"RayCollectors() takes a function that creates environments, got {describe(make_envs)}")
         owner = getattr(policy, "__self__", None)
@@ -222,11 +193,8 @@ class RayCollectors(Generic[R_co]):
             SettingError: ``seed`` is not a whole number from 0 up.
             EnvironmentFailedError: an environment has raised an error, or workers die again and again.
         """
-        first = None if seed is None else require_seed(seed)
-        seeds = [
-            None if first is None else first + self._envs_per_worker * index for index in range(len(self._workers))
-        ]
-        self._call_each(lambda worker, index: worker.reset.remote(seeds[index]))
+        first, step = (None, 0) if seed is None else (require_seed(seed), self._envs_per_worker)
+        self._call_each(lambda worker, index: worker.reset.remote(None if first is None else first + step * index))
 
     def rollout(self, n_step: int) -> R_co:
         """Return ``n_step`` steps, of which each worker collects an equal share.
@@ -239,9 +207,7 @@ class RayCollectors(Generic[R_co]):
         begun, share = time.perf_counter(), self._share(n_step)
         self._replace_workers()
         weights = self._put_weights()
-        done = self._results_of_any(
-            {index: worker.rollout.remote(weights, share) for index, worker in enumerate(self._workers)}
-        )
+        done = self._results_of_any(lambda worker, _: worker.rollout.remote(weights, share), range(len(self._workers)))
         self._record_stats([stats for _, stats in done.values()], share * (len(self._workers) - len(done)), begun)
         rows: R_co = Batch.cat([rows for rows, _ in done.values()])
         return rows
@@ -276,16 +242,13 @@ class RayCollectors(Generic[R_co]):
         if n_step is not None:
             requests = [(self._share(n_step), None)] * count
         else:
-            requests = [
-                (None, share) for share in episode_quotas(require_at_least(1, n_episode, "n_episode"), count).tolist()
-            ]
+            quotas = episode_quotas(require_at_least(1, n_episode, "n_episode"), count)
+            requests = [(None, share) for share in quotas.tolist()]
         busy = [index for index, request in enumerate(requests) if any(request)]
         state = state_of(into)
         goes_on, mark = self._continuity.follows(state), state.guard.mark
         self._continuity.lose()  # if the call fails, steps are lost and episodes cannot be continued
-        done = self._results_of_any(
-            {index: self._workers[index].rows.remote(weights, *requests[index], random) for index in busy}
-        )
+        done = self._results_of_any(lambda worker, i: worker.rows.remote(weights, *requests[i], random), busy)
         with state.guard.lock:
             goes_on &= state.guard.mark is mark  # nothing else has added rows during the call
             for index, (rows, envs, continues, _) in done.items():
@@ -321,33 +284,26 @@ class RayCollectors(Generic[R_co]):
         self._replace_workers()
         workers = range(len(self._workers))
         for _ in range(_TRIES):
-            done = self._results({index: call(self._workers[index], index) for index in workers})
+            done = self._results(call, workers)
             if len(done) == len(self._workers):
                 return list(done.values())
             self._replace_workers()
         raise EnvironmentFailedError(f"workers have died {_TRIES} times in a row")
 
-    def _results(self, calls: dict[int, Any]) -> dict[int, Any]:
-        """Return the results of the workers by their position, without those of workers that have died.
-
-        The positions of these workers become empty.
-        """
+    def _results(self, call: Callable[[Any, int], Any], workers: Iterable[int]) -> dict[int, Any]:
+        """Return the results of workers by their position, and empty the positions of workers that have died."""
         done: dict[int, Any] = {}
-        for index, call in calls.items():
+        for index, ref in {index: call(self._workers[index], index) for index in workers}.items():
             try:
-                done[index] = get(call)
+                done[index] = get(ref)
             except RayActorError:
                 ray.kill(self._workers[index])  # the process may only be unreachable
                 self._workers[index] = None
         return done
 
-    def _results_of_any(self, calls: dict[int, Any]) -> dict[int, Any]:
-        """Return the results of the workers by their position.
-
-        Raises:
-            EnvironmentFailedError: every worker has died.
-        """
-        done = self._results(calls)
+    def _results_of_any(self, call: Callable[[Any, int], Any], workers: Iterable[int]) -> dict[int, Any]:
+        """Return the results of workers by their position, unless every worker has died."""
+        done = self._results(call, workers)
         if not done:
             raise EnvironmentFailedError("every worker has died; call again to start new ones")
         return done
@@ -363,11 +319,7 @@ _TRIES = 3
 
 
 def _require_resources(workers: int, options: dict[str, Any]) -> None:
-    """Raise an error if Ray could not start all workers and would wait for ever.
-
-    Raises:
-        SettingError: all nodes together have fewer CPUs or other resources than requested.
-    """
+    """Raise an error if Ray could not start all workers and would wait for ever."""
     each = {"CPU": options.get("num_cpus"), "GPU": options.get("num_gpus"), **(options.get("resources") or {})}
     available = ray.cluster_resources()
     for name, amount in each.items():

@@ -27,8 +27,7 @@ class Remote(Generic[P, T]):
     """
 
     def __init__(self, function: Callable[P, T], options: dict[str, Any]) -> None:
-        decorate: Any = ray.remote(**options) if options else ray.remote
-        self._remote: Any = decorate(checked(function))
+        self._remote: Any = (ray.remote(**options) if options else ray.remote)(checked(function))
 
     def remote(self, *args: P.args, **kwargs: P.kwargs) -> ray.ObjectRef[T]:
         """Start a call. Pass a result that is still being computed through :func:`value_of`."""
@@ -37,8 +36,7 @@ class Remote(Generic[P, T]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> T:
         """Call the function and wait for the result. An error in the function is raised here as the same error."""
-        out: T = get(self.remote(*args, **kwargs))
-        return out
+        return get(self.remote(*args, **kwargs))
 
 
 def remote(function: Callable[P, T], **options: Any) -> Remote[P, T]:
@@ -102,8 +100,7 @@ class Actor(Generic[T]):
 
     def call(self, method: Callable[Concatenate[T, P], R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call a method and wait for the result. An error in the method is raised here as the same error."""
-        out: R = get(self.remote(method, *args, **kwargs))
-        return out
+        return get(self.remote(method, *args, **kwargs))
 
     def close(self) -> None:
         """End the process."""

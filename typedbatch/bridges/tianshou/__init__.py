@@ -5,12 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from typedbatch.bridges.tianshou.convert import (
-        buffer_from_tianshou,
-        buffer_to_tianshou,
-        from_tianshou,
-        to_tianshou,
-    )
+    from typedbatch.bridges.tianshou.convert import buffer_from_tianshou, buffer_to_tianshou, from_tianshou, to_tianshou
     from typedbatch.bridges.tianshou.updates import tianshou_update
 
 __all__ = ["buffer_from_tianshou", "buffer_to_tianshou", "from_tianshou", "tianshou_update", "to_tianshou"]

@@ -37,11 +37,7 @@ _CLASSES: Final = {
 
 
 def load(cls: type[F], root: Group, device: Any, path: str, more: dict[str, Any]) -> F:
-    """Return a buffer with the rows of the file in time order. In a prioritized one, all rows have the same priority.
-
-    Raises:
-        StorageError: The file is of another class, or damaged.
-    """
+    """Return a buffer with the rows of the file in time order. In a prioritized one, all have the same priority."""
     known = root.attributes
     several, prioritized = "_lengths" in root.members, "_alpha" in known
     name = "HERReplayBuffer" if "horizon" in known else _CLASSES[several, prioritized]
@@ -62,24 +58,15 @@ def load(cls: type[F], root: Group, device: Any, path: str, more: dict[str, Any]
     made = {"total_size": size, "buffer_num": len(edges) - 1} if several else {"size": size}
     buffer = make_empty(cls, {**made, **arguments, **more})
     lengths = build_value(root.members["_lengths"], None) if several else np.array([int(known["_size"])])
-    _fill(
-        buffer, build_value(root.members[MARK], device), edges, lengths, build_value(root.members["last_index"], None)
-    )
+    last = build_value(root.members["last_index"], None)
+    _fill(buffer, build_value(root.members[MARK], device), edges, lengths, last)
     return buffer
 
 
 def _fill(buffer: ReplayBuffer[Any, Any], rows: Any, edges: Slots, lengths: Slots, last: Slots) -> None:
-    """Fill an empty buffer, so that the oldest row of each ring is in its first slot.
+    """Fill an empty buffer with columns, so that the oldest row of each ring is in its first slot.
 
-    Args:
-        buffer: Empty buffer.
-        rows: Columns of the file.
-        edges: Slots at which rings begin and end.
-        lengths: Number of rows of each ring.
-        last: Slot of the newest row of each ring.
-
-    Raises:
-        StorageError: The positions or columns are inconsistent.
+    Rings begin and end at ``edges``, and ``last`` has the slot of the newest row of each.
     """
     if buffer.maxsize != edges[-1] or not (lengths.shape == last.shape == (len(edges) - 1,)):
         raise StorageError("a length and a last index for each ring are expected, got inconsistent positions")

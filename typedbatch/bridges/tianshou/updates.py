@@ -13,8 +13,6 @@ from typedbatch.batch import Batch
 from typedbatch.buffers import ReplayBuffer
 from typedbatch.errors import LeafError, SettingError
 
-__all__ = ["tianshou_update"]
-
 
 def tianshou_update(
     algorithm: Any, buffer: ReplayBuffer[Any, Any] | None = None, *, batch_size: int | None = None, repeat: int = 1

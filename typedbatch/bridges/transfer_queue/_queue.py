@@ -39,20 +39,11 @@ class RowSampler(transfer_queue.BaseSampler):
     ) -> tuple[list[int], list[int]]:
         """Return the rows that a reader gets, and those that count as read; both are empty until there are enough.
 
-        Args:
-            ready_indexes: Rows that have all columns, and were not read by the task before.
-            batch_size: Number of rows that the reader asks for.
-            *args: More arguments of TransferQueue.
-            partition: State of the partition, which has the tags of rows.
-            groups: Whether rows come in whole groups, by their tags ``group`` and ``size``.
-            at_least: Smallest values that numbers of a row's meta may have.
-            **kwargs: More arguments of TransferQueue.
+        Groups are known by the tags ``group`` and ``size`` of their rows, and ``at_least`` has the smallest values that
+        numbers of a row's meta may have.
         """
-        tags: Mapping[int, Mapping[str, Any]] = (
-            partition.get_custom_meta(ready_indexes) if partition is not None else {}
-        )
-        floor = dict(at_least or {})
-        ready = [row for row in ready_indexes if _reaches(tags.get(row, {}).get("meta", {}), floor)]
+        tags: dict[int, Any] = {} if partition is None else partition.get_custom_meta(ready_indexes)
+        ready = [row for row in ready_indexes if _reaches(tags.get(row, {}).get("meta", {}), at_least or {})]
         chosen = _whole_groups(ready, tags, batch_size) if groups else ready[:batch_size]
         return (chosen, list(chosen)) if len(chosen) == batch_size else ([], [])
 
@@ -119,11 +110,7 @@ def has_queue() -> bool:
 
 
 def attach() -> Any:
-    """Return the client of this process.
-
-    Raises:
-        SettingError: Ray is not running, or has no queue.
-    """
+    """Return the client of this process."""
     if not ray.is_initialized() or not has_queue():
         raise SettingError("there is no queue; open_queue() starts one in the driver, and Ray must be running here")
     transfer_queue.init()

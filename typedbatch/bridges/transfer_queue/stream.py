@@ -4,23 +4,35 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar, overload
 from uuid import uuid4
 
+import torch
 import transfer_queue
+from tensordict import NonTensorStack, TensorDict
 from typing_extensions import TypeForm
 
-from typedbatch._core.kinds import object_array
+from typedbatch._core.kinds import ARRAY, KINDS, TENSOR, describe, is_masked, is_objects, new_tree, object_array
 from typedbatch._core.lengths import equal_rows, require_at_least, require_bounded
 from typedbatch._core.meta import FieldsWithMeta, meta_of, set_meta
+from typedbatch._ops.conversion import leaf_to_device
 from typedbatch._ops.joined_meta import MetaRule, joined_meta
 from typedbatch._ops.widths import Widths
 from typedbatch._validation.convert import convert
 from typedbatch._validation.validate import validate
+from typedbatch.batch import Batch, cat
 from typedbatch.bridges.transfer_queue._queue import attach, call
-from typedbatch.bridges.transfer_queue.columns import from_columns, is_plain, to_columns
-from typedbatch.errors import LeafError, SettingError, SizeError, StreamTimeoutError, StructureError, did_you_mean
+from typedbatch.errors import (
+    LeafError,
+    SettingError,
+    SizeError,
+    StreamError,
+    StreamTimeoutError,
+    StructureError,
+    did_you_mean,
+    under,
+)
 from typedbatch.protocols import BatchProtocol
 from typedbatch.schema import schema_of
 
@@ -29,6 +41,7 @@ B = TypeVar("B", bound=BatchProtocol)
 KEY: Final = "stream_key"
 """Name of the column of text that says which rows of the stream the rows of a batch are."""
 _PAUSE: Final = 0.01
+_PLAIN: Final = (str, int, float, bool, bytes, type(None))
 
 
 class Stream:
@@ -81,8 +94,6 @@ class Stream:
             raise SettingError(f"group= names {group!r}, which {stages[0].__name__} does not declare")
         self._client: Any = attach()
 
-    # ---- writing --------------------------------------------------------------------------------------------------
-
     def put(self, batch: B, stage: type[Any] | None = None) -> B:
         """Write the columns that a stage adds: all of its columns for new rows, else those of no earlier stage.
 
@@ -113,7 +124,7 @@ class Stream:
             raise StructureError(f"the row {twice[0]!r} occurs twice", KEY)
         earlier = [] if is_new or not number else self._fields[number - 1]
         names = [name for name in self._fields[number] if name not in earlier and tree.get(name) is not None]
-        columns = to_columns(tree, names)
+        columns = _to_columns(tree, names)
         tags = self._tags(tree, rows, is_new=is_new)
         if tags is not None:  # Rows are ready when their columns are there, so the tags come first.
             call(transfer_queue.kv_batch_put, keys, self.name, None, tags)
@@ -139,7 +150,7 @@ class Stream:
     def _tags(self, tree: Any, rows: int, *, is_new: bool) -> list[dict[str, Any]] | None:
         """Return the tags of rows: the meta of the batch, and the groups of new rows; None if there is nothing."""
         meta = dict(meta_of(tree))
-        if wrong := [key for key, value in meta.items() if not is_plain(value)]:
+        if wrong := [key for key, value in meta.items() if not _is_plain(value)]:
             text = f"tags are text, numbers, None, lists and dicts, got {meta[wrong[0]]!r:.60}"
             raise LeafError(text, f"meta.{wrong[0]}")
         if not is_new or self._group is None:
@@ -157,8 +168,6 @@ class Stream:
         """
         rows: Any = batch
         call(transfer_queue.kv_clear, [str(key) for key in rows[KEY].tolist()], self.name)
-
-    # ---- reading --------------------------------------------------------------------------------------------------
 
     @overload
     def get(
@@ -202,10 +211,8 @@ class Stream:
         sampling = {"groups": groups, "at_least": dict(at_least or {})}
         end = None if timeout is None else time.monotonic() + timeout
         while True:
-            held = self._held.get(task)
-            if held is not None and held.size == n:
-                found = held
-            else:
+            found = self._held.get(task)
+            if found is None or found.size != n:
                 found = call(self._client.get_meta, required, n, self.name, "fetch", task, sampling)
             if found.size:
                 self._held[task] = found
@@ -213,9 +220,10 @@ class Stream:
                 del self._held[task]
                 return batch
             if end is not None and time.monotonic() >= end:
+                known = len(call(transfer_queue.kv_list, self.name).get(self.name, {}))
                 raise StreamTimeoutError(
                     f"{self.name!r} has not {n} rows with {', '.join(required)} for the task {task!r} "
-                    f"within {timeout:g} s; {self._known()} rows are known"
+                    f"within {timeout:g} s; {known} rows are known"
                 )
             time.sleep(_PAUSE)
 
@@ -246,11 +254,21 @@ class Stream:
             set_meta(batch, joined)
         return convert(batch, into)
 
-    def _joined(self, columns: Mapping[str, Any], names: Sequence[str], rows: int) -> Any:
-        return from_columns(columns, names, rows, self._stages[-1], self._widths, self._pad_token_id)
-
-    def _known(self) -> int:
-        return len(call(transfer_queue.kv_list, self.name).get(self.name, {}))
+    def _joined(self, found: Mapping[str, Any], names: Sequence[str], rows: int) -> Batch:
+        """Return the rows that the queue has given, padded to one width as declared where they have different ones."""
+        columns: dict[str, list[Any]] = {}
+        for name in names:
+            if name not in found:
+                raise StreamError("rows of the queue lack this column; they may have been cleared meanwhile", name)
+            column = found[name]
+            columns[name] = [*column.unbind()] if isinstance(column, torch.Tensor) else column.tolist()
+        if short := [name for name, values in columns.items() if len(values) != rows]:
+            raise StreamError(f"the queue gives {len(columns[short[0]])} of {rows} rows", short[0])
+        parts: list[Batch] = [
+            new_tree(self._stages[-1], {name: _stacked(values[run]) for name, values in columns.items()})
+            for run in _runs([column for column in columns.values() if isinstance(column[0], torch.Tensor)], rows)
+        ]
+        return Batch(cat(parts, widths=self._widths, pad_token_id=self._pad_token_id) if len(parts) > 1 else parts[0])
 
     def loader(
         self, into: type[T], n: int, *, task: str, total: int, groups: bool = False, meta: MetaRule = "error"
@@ -280,3 +298,53 @@ class Stream:
     def _read_by(self, task: str) -> int:
         _, flags = call(self._client.get_consumption_status, task, self.name)
         return 0 if flags is None else int((flags == 1).sum())
+
+
+def _to_columns(batch: Batch, names: Collection[str]) -> TensorDict:
+    """Return fields of a batch as columns; tensors are shared and arrays become tensors on the same memory.
+
+    Raises:
+        LeafError: A field is of a kind that does not come back as it was: nested batches, ``Ragged``, distributions,
+            sparse tensors, dates, and objects other than text, numbers, ``None``, and lists and dicts of these.
+    """
+    columns: dict[str, Any] = {}
+    for name in names:
+        with under(name):
+            columns[name] = _column(batch[name])
+    return TensorDict(columns, batch_size=[len(batch)])
+
+
+def _column(leaf: Any) -> Any:
+    kind = KINDS[type(leaf)]
+    if is_objects(leaf) and leaf.ndim == 1:
+        values = leaf.tolist()
+        if wrong := [value for value in values if not _is_plain(value)]:
+            raise LeafError(f"a queue takes text, numbers, None, lists and dicts of these, got {wrong[0]!r:.60}")
+        return NonTensorStack(*values)
+    if kind is TENSOR and leaf.layout is torch.strided and not leaf.is_nested:
+        return leaf.detach()
+    if kind is ARRAY and leaf.dtype.kind in "biufc" and not is_masked(leaf):
+        return leaf_to_device("cpu", None)(leaf)
+    raise LeafError(f"a queue takes tensors, arrays of numbers and columns of objects, got {describe(leaf)}")
+
+
+def _is_plain(value: Any) -> bool:
+    """Return whether a value comes back from the queue as it was."""
+    if type(value) is list:
+        return all(map(_is_plain, value))
+    if type(value) is dict:
+        return all(type(key) is str and _is_plain(inner) for key, inner in value.items())
+    return type(value) in _PLAIN
+
+
+def _runs(columns: Sequence[list[Any]], rows: int) -> Iterator[slice]:
+    """Yield runs of rows in which the tensors of each column have the same shape."""
+    first = 0
+    for row in range(1, rows + 1):
+        if row == rows or any(column[row].shape != column[first].shape for column in columns):
+            yield slice(first, row)
+            first = row
+
+
+def _stacked(values: list[Any]) -> Any:
+    return torch.stack(values) if isinstance(values[0], torch.Tensor) else object_array(values)
