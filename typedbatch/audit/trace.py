@@ -63,21 +63,31 @@ class Operation:
 class Check:
     """A law of an update, which is told of each event. Methods of events that it does not need do nothing.
 
-    A subclass names the operations that it is told of: ``class Ratio(Check, operations=DIFFERENCES)``.
+    A subclass names the code of its findings, and the operations that it is told of:
+    ``class Ratio(Check, code="TB501 wrong-ratio", operations=DIFFERENCES)``.
     """
 
+    _code: ClassVar[AuditCode | None] = None
     events: ClassVar[frozenset[str]] = frozenset()
     """Names of the methods that do something."""
     operations: ClassVar[frozenset[str] | None] = None
     """Names of the operations that it is told of; None for all."""
 
-    def __init_subclass__(cls, operations: frozenset[str] | None = None) -> None:
+    def __init_subclass__(cls, code: AuditCode | None = None, operations: frozenset[str] | None = None) -> None:
         super().__init_subclass__()
-        cls.operations = operations
+        cls._code, cls.operations = code, operations
         cls.events = frozenset(name for name in _EVENTS if getattr(cls, name) is not getattr(Check, name))
 
     def __init__(self, trace: Trace) -> None:
         self.trace: Trace = trace
+
+    def _found(
+        self, text: str, *, place: str | None = None, is_certain: bool = True, code: AuditCode | None = None
+    ) -> None:
+        """Add a finding to the report, by default of the code of the check."""
+        own = code or self._code
+        assert own is not None
+        self.trace.found(own, text, place=place, is_certain=is_certain)
 
     def operation(self, operation: Operation) -> None:
         """Examine an operation after it has run."""

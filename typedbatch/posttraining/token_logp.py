@@ -117,8 +117,7 @@ def _ids_of_tokens(ids: Tensor, present: Tensor, name: str) -> Tensor:
     """
     if not is_compiling() and bool(((ids < 0) & present).any()):
         row = ((ids < 0) & present).nonzero()[0].tolist()
-        text = f"the token at {row} has a negative id; padding is False in the mask of the tokens"
-        raise StructureError(text, name)
+        raise StructureError(f"the token at {row} has a negative id; padding is False in the mask of the tokens", name)
     return ids.clamp(min=0)
 
 

@@ -18,7 +18,7 @@ from typedbatch.audit.tags import DIFFERENCES, LOSS_MASKS, MUST_READ, NEXT_OBS, 
 from typedbatch.audit.trace import Check, Operation, Trace
 
 
-class Reads(Check):
+class Reads(Check, code="TB505 unread-field"):
     """The fields that an update reads."""
 
     def __init__(self, trace: Trace) -> None:
@@ -49,18 +49,14 @@ class Reads(Check):
             if unread:
                 owner = origins.classes[origin][0].__name__
                 text = f"the update reads {listed(names)} of {owner}, but never {listed(unread)}"
-                self.trace.found(
-                    "TB505 unread-field", text, place="", is_certain=origin in self._learns_from and "weight" in unread
-                )
+                self._found(text, place="", is_certain=origin in self._learns_from and "weight" in unread)
             self._find_next_obs(origin, names, there)
         self._find_older(read)
         ignored = self.trace.given - origins.used - set(origins.read)
         if ignored and self._learns_from - ignored and not self.trace.given - ignored:
-            text = "the update never reads the batch that it is given, and learns from another one"
-            self.trace.found("TB505 unread-field", text, place="")
+            self._found("the update never reads the batch that it is given, and learns from another one", place="")
         if "response_mask" in self._in_losses and not LOSS_MASKS & read and self._masks_differ:
-            text = "the loss reads response_mask, which includes tokens of tools, but never loss_mask"
-            self.trace.found("TB505 unread-field", text, place="")
+            self._found("the loss reads response_mask, which includes tokens of tools, but never loss_mask", place="")
 
     @override
     def read(self, batch: Any, name: str, value: Any, tag: Tag | None) -> None:
@@ -81,21 +77,21 @@ class Reads(Check):
         if self._apart > _LARGEST_OF_ENGINES and not read & {"rollout_logp", "is_weights"}:
             text = f"rollout_logp is {self._apart:.2g} from old_logp in the mean, and is never read"
             text += "; the samples are of other weights, which the ratio to old_logp does not correct"
-            self.trace.found("TB505 unread-field", text, place="", is_certain=False)
+            self._found(text, place="", is_certain=False)
 
     def _find_next_obs(self, origin: int, names: set[str], there: set[str]) -> None:
         if NEXT_OBS & names or not NEXT_OBS & there or origin not in self._learns_from:
             return
         if TERMINATED & names and TERMINATED & self._in_losses:
             text = f"the update reads {listed(names)}, but never {listed(NEXT_OBS & there)}"
-            self.trace.found("TB505 unread-field", text, place="", is_certain=False)
+            self._found(text, place="", is_certain=False)
 
 
 _LARGEST_OF_ENGINES: Final = 0.05
 """Largest mean difference, in nats, of one model in two engines of other precision."""
 
 
-class Dtypes(Check, operations=DIFFERENCES):
+class Dtypes(Check, code="TB510 suspect-values", operations=DIFFERENCES):
     """Log-probabilities of a dtype that is exact enough for a ratio."""
 
     @override
@@ -103,8 +99,7 @@ class Dtypes(Check, operations=DIFFERENCES):
         for tensor, tag in zip(operation.tensors, operation.tags, strict=True):
             if tag.is_column(OLD_LOGP) and isinstance(tensor, Tensor) and tensor.dtype in _COARSE:
                 assert tag.column is not None
-                self.trace.found(
-                    "TB510 suspect-values",
+                self._found(
                     f"{tag.column.name} is {str(tensor.dtype).removeprefix('torch.')}, which is exact to about 1 %; "
                     "keep log-probabilities in float32, as the ratio is off by as much",
                     place="",
@@ -114,7 +109,7 @@ class Dtypes(Check, operations=DIFFERENCES):
 _COARSE: Any = (torch.bfloat16, torch.float16)
 
 
-class Changes(Check):
+class Changes(Check, code="TB510 suspect-values"):
     """Fields that an update changes: none twice in place, and none that is set for a loss but never read."""
 
     def __init__(self, trace: Trace) -> None:
@@ -136,9 +131,8 @@ class Changes(Check):
         key = (id(base), here(), f"{tensor.storage_offset()} {tuple(tensor.shape)}")
         before = _CHANGED.get(key)
         if before is not None and before() is base:
-            self.trace.found(
-                "TB510 suspect-values",
-                f"{tag.column.name} is changed in place again, by {name.strip('_')}; compute new values instead",
+            self._found(
+                f"{tag.column.name} is changed in place again, by {name.strip('_')}; compute new values instead"
             )
         _CHANGED[key] = weakref.ref(base, lambda _: _CHANGED.pop(key, None))
 
@@ -155,7 +149,7 @@ class Changes(Check):
     def end(self) -> None:
         for (_, name), place in self._set.items() if self.trace.backwards else ():
             text = f"{name} is set here, and never read afterwards; is it set too late?"
-            self.trace.found("TB505 unread-field", text, place=place)
+            self._found(text, place=place, code="TB505 unread-field")
 
 
 _CHANGED: Final[dict[tuple[int, str, str], Any]] = {}
@@ -171,7 +165,7 @@ _OF_LOSSES: Final = frozenset({"rew", "rewards", "adv", "advantages", "returns"}
 _FEWEST = 16
 
 
-class Inputs(Check):
+class Inputs(Check, code="TB503 other-rows"):
     """The way from a field to a network: ``obs`` and ``obs_next`` are transformed alike."""
 
     def __init__(self, trace: Trace) -> None:
@@ -196,10 +190,8 @@ class Inputs(Check):
         (path, (_, _)), (other, (place, network)) = next(iter(now.items())), next(iter(after.items()))
         if path[-1] != other[-1]:
             return
-        self.trace.found(
-            "TB503 other-rows",
-            f"{network} takes {_shown('obs_next', other)}, but obs goes through {_shown('obs', path)}",
-            place=place,
+        self._found(
+            f"{network} takes {_shown('obs_next', other)}, but obs goes through {_shown('obs', path)}", place=place
         )
 
 
@@ -207,7 +199,7 @@ def _shown(name: str, path: tuple[str, ...]) -> str:
     return f"{name} {'after ' + ', '.join(path[:-2]) if path[:-2] else 'as it is'}"
 
 
-class Observations(Check):
+class Observations(Check, code="TB510 suspect-values"):
     """The observations of a rollout: as many different ones as there are next observations."""
 
     def __init__(self, trace: Trace) -> None:
@@ -231,7 +223,7 @@ class Observations(Check):
             now, after = _rows_of(value), _rows_of(other)
         if 2 * len(set(now)) < len(set(after)):
             text = f"obs has {len(set(now))} different rows of {len(value)}, but obs_next has {len(set(after))}"
-            self.trace.found("TB510 suspect-values", f"{text}; is obs kept up to date?")
+            self._found(f"{text}; is obs kept up to date?")
         truncated = fields.get("truncated")
         if truncated is not None and truncated.shape == (len(now),) and truncated.any():
             self._find_reset(now, after, np.flatnonzero(np.asarray(leaf_to_numpy(truncated))))
@@ -246,7 +238,7 @@ class Observations(Check):
         same = [number for number in cut if number + by < len(now) and after[number] == now[number + by]]
         if same and len(same) == sum(number + by < len(now) for number in cut):
             text = f"obs_next of {len(same)} truncated rows is obs of the step after, the first one of the next episode"
-            self.trace.found("TB510 suspect-values", f"{text}; is it final_obs?", is_certain=False)
+            self._found(f"{text}; is it final_obs?", is_certain=False)
 
     def _find_constant(self, value: Any) -> None:
         if not isinstance(value, (Tensor, np.ndarray)) or value.ndim < 2 or len(value) < _FEWEST // 2:
@@ -254,7 +246,7 @@ class Observations(Check):
         with torch.no_grad():
             if _is_constant(value):
                 text = f"obs is the same at all {len(value)} steps; is one array stored again and again?"
-                self.trace.found("TB510 suspect-values", text, is_certain=False)
+                self._found(text, is_certain=False)
 
 
 def _is_constant(value: Any) -> bool:
@@ -270,7 +262,7 @@ def _rows_of(value: Any) -> list[bytes]:
 _FEWEST_RESPONSES: Final = 4
 
 
-class Ends(Check):
+class Ends(Check, code="TB510 suspect-values"):
     """The tokens behind the masks of responses: padding, rather than the end that is to be learned."""
 
     def __init__(self, trace: Trace) -> None:
@@ -292,7 +284,7 @@ class Ends(Check):
             text = (
                 f"response_mask ends before token {end} in each response, and never has it; is the end to be learned?"
             )
-            self.trace.found("TB510 suspect-values", text, place="", is_certain=False)
+            self._found(text, place="", is_certain=False)
 
 
 def _end_behind(ids: Any, mask: Any) -> int | None:

@@ -23,7 +23,7 @@ _INVERSES: Final = frozenset({"__rtruediv__", "__rdiv__", "reciprocal"})
 _QUOTIENTS: Final = frozenset({"div", "__truediv__", "true_divide", "divide"})
 
 
-class Formulas(Check):
+class Formulas(Check, code="TB507 wrong-weight"):
     """Operations of losses that no algorithm has."""
 
     def __init__(self, trace: Trace) -> None:
@@ -55,21 +55,15 @@ class Formulas(Check):
             self._find_other_count(operation)
             self._find_other_side(operation)
 
-    def _note(self, is_certain: bool, text: str) -> None:
-        self.trace.found("TB507 wrong-weight", text, is_certain=is_certain)
-
-    def _found(self, text: str) -> None:
-        self.trace.found("TB507 wrong-weight", text)
-
     def _find_statistic(self, operation: Operation) -> None:
         """Find a number of all rows, with a gradient, that meets the values of each."""
         for number, tag, rows, made in operation.both_ways():
             is_number = not number.ndim and getattr(number, "requires_grad", False) and tag.of_rows
             if is_number and rows.ndim and rows.requires_grad and made.from_model and made.rows is not None:
-                self._note(  # Inside of a model no row may depend on others; a loss may be a variance.
-                    self.trace.depth > 0,
+                self._found(
                     f"a {tag.made_by} over all rows, from {listed(tag.names)}, has a gradient and meets the values of "
                     "each row, so that each row learns from all others; detach it, or reduce the right dimension",
+                    is_certain=self.trace.depth > 0,  # Inside of a model no row may depend on others.
                 )
 
     def _mark_expected(self, operation: Operation) -> None:
@@ -108,7 +102,7 @@ class Formulas(Check):
             text = (
                 f"{operation.name} makes all {out.numel()} values {out.detach().min().item():g}; is min= or max= meant?"
             )
-            self.trace.found("TB507 wrong-weight", text, is_certain=False)
+            self._found(text, is_certain=False)
 
     def _find_over_rows(self, operation: Operation) -> None:
         tensor, tag = operation.tensors[0], operation.tags[0]
@@ -117,10 +111,8 @@ class Formulas(Check):
             return
         if tensor.shape[0] == len(tag.rows.ids) > 1 and tensor.shape[1] not in (1, tensor.shape[0]):
             text = f"{operation.name} runs over the {tensor.shape[0]} rows, so that each row depends on all others"
-            self._note(
-                self.trace.depth == 0 and tensor.requires_grad and operation.name == "logsumexp",
-                f"{text}; is dim 0 meant?",
-            )
+            is_certain = self.trace.depth == 0 and tensor.requires_grad and operation.name == "logsumexp"
+            self._found(f"{text}; is dim 0 meant?", is_certain=is_certain)
 
     def _find_weighted_mean(self, operation: Operation) -> None:
         for weight, tag, loss, made in operation.both_ways():
@@ -152,7 +144,7 @@ class Formulas(Check):
                 self._found(f"a value of {side} tokens is divided by {listed(count.names)} of {other} ones")
 
 
-class Accumulation(Check, operations=frozenset({"__getitem__", "__setitem__"})):
+class Accumulation(Check, code="TB510 suspect-values", operations=frozenset({"__getitem__", "__setitem__"})):
     """The positions of an augmented assignment: each occurs once."""
 
     def __init__(self, trace: Trace) -> None:
@@ -170,10 +162,9 @@ class Accumulation(Check, operations=frozenset({"__getitem__", "__setitem__"})):
         if self._taken.of(value) is not None and self.trace.tag_of(value).made_by.endswith("_"):
             count = _repeated(operation.args[1])
             if count:
-                self.trace.found(
-                    "TB510 suspect-values",
+                self._found(
                     f"x[index] += values adds once where an index occurs again, as {count} do; use index_add_, "
-                    "scatter_add_ or index_put_(accumulate=True)",
+                    "scatter_add_ or index_put_(accumulate=True)"
                 )
 
 

@@ -157,7 +157,7 @@ class Graph:
         return self._bits[id(variable)]
 
 
-class Gradients(Check):
+class Gradients(Check, code="TB509 stale-gradient"):
     """The gradients that an optimizer uses: finite, and of the losses since its last step alone."""
 
     def __init__(self, trace: Trace) -> None:
@@ -170,7 +170,7 @@ class Gradients(Check):
     @override
     def backward(self, loss: Tensor) -> None:
         if not bool(loss.detach().isfinite().all()):
-            self.trace.found("TB510 suspect-values", f"the loss is {loss.detach().flatten()[0].item()}")
+            self._found(f"the loss is {loss.detach().flatten()[0].item()}", code="TB510 suspect-values")
         self._waiting.append(here())
         for key, (parameter, gradient, version) in self._left.items():
             now = parameter.grad
@@ -185,9 +185,8 @@ class Gradients(Check):
         kept = [parameter for parameter in parameters if id(parameter) in self._kept and parameter.grad is not None]
         if kept and len(kept) == len([parameter for parameter in parameters if parameter.grad is not None]):
             names = self.trace.objects.summary(kept)
-            self.trace.found(
-                "TB509 stale-gradient",
-                f"the gradients of {', '.join(sorted(names))} include those of the step before; zero_grad() is missing",
+            self._found(
+                f"the gradients of {', '.join(sorted(names))} include those of the step before; zero_grad() is missing"
             )
 
     @override
@@ -203,8 +202,7 @@ class Gradients(Check):
     def end(self) -> None:
         if self.trace.steps and self._waiting:
             count = len(self._waiting)
-            self.trace.found(
-                "TB509 stale-gradient",
+            self._found(
                 f"no step uses the gradients of the last {'loss' if count == 1 else f'{count} losses'} of the update; "
                 "they are lost, or get into the next one",
                 place=self._waiting[0],
@@ -233,7 +231,7 @@ class _Loss:
         return all(gradient is None or not bool(gradient.any()) for gradient in gradients)
 
 
-class Learning(Check, operations=SUMS):
+class Learning(Check, code="TB504 wrong-gradient", operations=SUMS):
     """The gradients of each loss: each part of its formula leads to something that is stepped."""
 
     def __init__(self, trace: Trace) -> None:
@@ -266,7 +264,7 @@ class Learning(Check, operations=SUMS):
         for known in self._losses:
             if not known.is_stepped and known.graph.parameters and known.is_cleared():
                 text = "the gradients of this loss were removed before a step; is zero_grad() in the wrong place?"
-                self.trace.found("TB509 stale-gradient", text, place=known.place, is_certain=False)
+                self._found(text, place=known.place, is_certain=False, code="TB509 stale-gradient")
             for parameter in known.graph.parameters:
                 if parameter.grad is None or (parameter.grad.numel() and not bool(parameter.grad.any())):
                     known.cleared.add(id(parameter))
@@ -289,8 +287,7 @@ class Learning(Check, operations=SUMS):
             constant = node.key.metadata.get("typedbatch constant")
             if constant is not None:
                 where, names = constant
-                self.trace.found(
-                    "TB504 wrong-gradient",
+                self._found(
                     f"a summand of the loss, from {names}, has no gradient, so that nothing learns from it; is it "
                     "detached, under no_grad, or does it begin with sample() in place of rsample()?",
                     place=where,
@@ -326,11 +323,10 @@ class Learning(Check, operations=SUMS):
             is_through = all(known.graph.bits_of([parameter]) for parameter in parameters)
             is_through = is_through and known.graph.leads_through(parameters)
             if own and others and is_through and known.place != own[0].place:
-                self.trace.found(
-                    "TB504 wrong-gradient",
+                self._found(
                     f"the gradients of {listed(self.trace.objects.summary(parameters))} include those of the loss at "
                     f"{known.place}, which teaches {listed(self.trace.objects.summary(others))} through it; step, or "
-                    "zero_grad(), before that backward()",
+                    "zero_grad(), before that backward()"
                 )
 
     @override
@@ -353,7 +349,7 @@ class Learning(Check, operations=SUMS):
                 text += f", although it steps the rest of {name}"
                 # Of a network that was trained before, the last layers alone may be stepped.
                 is_certain = lost[-1] is members[-1] and lost[0] is not members[0]
-                self.trace.found("TB504 wrong-gradient", text, place="", is_certain=is_certain)
+                self._found(text, place="", is_certain=is_certain)
 
     def _find_without_gradient(self, name: str, parameters: list[Any]) -> None:
         """Report a module that an optimizer steps although no loss has a gradient for it."""
@@ -365,7 +361,7 @@ class Learning(Check, operations=SUMS):
         if not was_called:  # It may be trained rarely, as the networks of an ensemble are.
             text += "; it was never called"
         is_shared = any(self._is_shared.get(id(parameter), False) for parameter in parameters)
-        self.trace.found("TB504 wrong-gradient", text, place="", is_certain=was_called and not is_shared)
+        self._found(text, place="", is_certain=was_called and not is_shared)
 
     def _judge(self) -> None:
         """Report the losses that have been stepped for."""
@@ -398,8 +394,7 @@ class Learning(Check, operations=SUMS):
 
     def _report_wasted(self, known: _Loss, node: Node) -> None:
         names = self.trace.objects.summary(known.graph.parameters_in(node.mask))
-        self.trace.found(
-            "TB504 wrong-gradient",
+        self._found(
             f"a part of this loss, from {listed(node.tag.names)}, has gradients for {listed(names)} alone, which no "
             "optimizer steps; is no_grad or detach forgotten, or the wrong value used?",
             place=known.place,
@@ -411,8 +406,7 @@ class Learning(Check, operations=SUMS):
             return
         if node.mask & stepped and len(node.children) == 1 and not node.tag.names & {"obs", "act"}:
             names = self.trace.objects.summary(known.graph.parameters_in(node.mask & stepped))
-            self.trace.found(
-                "TB504 wrong-gradient",
+            self._found(
                 f"the target of this loss, from {listed(node.tag.names)}, has gradients for {listed(names)}; "
                 "compute it under no_grad, or detach it",
                 place=known.place,
