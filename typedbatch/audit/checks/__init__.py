@@ -9,8 +9,8 @@ from typedbatch.audit.checks.weights import Importance, Ratio, Weights
 
 CHECKS = (
     Ratio, AllRows, SameRows, SameColumns, Priorities, SampledRows, Grouping, Reads, Dtypes, Changes, Gradients,
-    Learning, Networks, Inputs, Observations, Targets, Returns, Values, Weights, Formulas, Loading, Accumulation, Importance,
-    Ends,
+    Learning, Networks, Inputs, Observations, Targets, Returns, Values, Weights, Formulas, Loading, Accumulation,
+    Importance, Ends,
 )  # fmt: skip
 
 __all__ = ["CHECKS"]

@@ -12,14 +12,14 @@ from typing_extensions import override
 from typedbatch.audit import tags
 from typedbatch.audit.objects import norms_of
 from typedbatch.audit.report import here
-from typedbatch.audit.tags import UNKNOWN, Tag, Tags, listed
+from typedbatch.audit.tags import ADVANTAGES, DIFFERENCES, OLD_LOGP, UNKNOWN, Tag, Tags, listed
 from typedbatch.audit.trace import Check, Operation, Trace
 
 _LARGEST = 1e-3
 _LARGEST_OF_HALF = 2e-2
 
 
-class Ratio(Check, code="TB501 wrong-ratio", operations=tags.DIFFERENCES):
+class Ratio(Check, code="TB501 wrong-ratio", operations=DIFFERENCES):
     """The difference of log-probabilities of the trained policy and of the policy that sampled, in nats.
 
     They are of the same weights before the first step, so it is 0 ("The 37 implementation details of PPO").
@@ -41,7 +41,7 @@ class Ratio(Check, code="TB501 wrong-ratio", operations=tags.DIFFERENCES):
                 continue
             if new.ndim > 1 and not made.is_of_labels:  # A table of log-probabilities, as of a teacher.
                 continue
-            if tag.is_column(tags.OLD_LOGP) and self.trace.steps == 0:
+            if tag.is_column(OLD_LOGP) and self.trace.steps == 0:
                 self._compare(new, old, tag)
             elif self._has_learned and self._is_old(new, made, old, tag):
                 self._find_renewed(new, old, tag)
@@ -53,7 +53,7 @@ class Ratio(Check, code="TB501 wrong-ratio", operations=tags.DIFFERENCES):
 
     def _is_old(self, new: Tensor, made: Tag, old: Tensor, tag: Tag) -> bool:
         """Return True for log-probabilities beside those of the policy that were computed on their own."""
-        if tag.is_column(tags.OLD_LOGP):
+        if tag.is_column(OLD_LOGP):
             return tag.step > 0
         is_own = new.requires_grad and not old.requires_grad and new.data_ptr() != old.data_ptr()
         return is_own and made.is_of_labels and tag.is_of_labels and tag.from_model
@@ -111,7 +111,7 @@ _KEEPING: Final = frozenset({"clamp", "clip", "clamp_max", "clamp_min", "detach"
 _REVERSED: Final = frozenset({"rsub", "__rsub__"})
 
 
-class Importance(Check, code="TB507 wrong-weight", operations=tags.DIFFERENCES | tags.PRODUCTS | _KEEPING | {"exp"}):
+class Importance(Check, code="TB507 wrong-weight", operations=DIFFERENCES | tags.PRODUCTS | _KEEPING | {"exp"}):
     """The factors ``exp(old_logp - rollout_logp)`` of losses, which correct for another sampler."""
 
     def __init__(self, trace: Trace) -> None:
@@ -126,9 +126,9 @@ class Importance(Check, code="TB507 wrong-weight", operations=tags.DIFFERENCES |
         name, tensors, out = operation.name, operation.tensors, operation.out
         if not isinstance(out, Tensor):
             return
-        if name in tags.DIFFERENCES and len(tensors) == 2:
+        if name in DIFFERENCES and len(tensors) == 2:
             sampler, policy = operation.tags[::-1] if name in _REVERSED else operation.tags
-            is_policy = policy.has_any(tags.OLD_LOGP) or (policy.from_model and policy.is_of_labels)
+            is_policy = policy.has_any(OLD_LOGP) or (policy.from_model and policy.is_of_labels)
             if sampler.is_column(tags.ROLLOUT_LOGP) and is_policy and not policy.has_any(tags.ROLLOUT_LOGP):
                 self._differences.put(out, UNKNOWN)
         elif name == "exp" and self._differences.of(tensors[0]) is not None:
@@ -146,7 +146,7 @@ class Importance(Check, code="TB507 wrong-weight", operations=tags.DIFFERENCES |
 
 
 _FEWEST = 4
-_OUTCOMES = tags.ADVANTAGES | tags.RETURNS | tags.REWARDS
+_OUTCOMES = ADVANTAGES | tags.RETURNS | tags.REWARDS
 
 
 @dataclass
@@ -161,9 +161,7 @@ class _Weighed:
     gradient: Tensor | None = None
 
 
-class Weights(
-    Check, code="TB507 wrong-weight", operations=tags.DIFFERENCES | tags.PRODUCTS | tags.SMALLER | tags.LARGER
-):
+class Weights(Check, code="TB507 wrong-weight", operations=DIFFERENCES | tags.PRODUCTS | tags.SMALLER | tags.LARGER):
     """The derivative of the loss by the log-probabilities of the policy, before the first optimizer step.
 
     It is ``-c * adv`` for a policy gradient, clipped or not, and the correlation is -1 after a normalization of ``adv``
@@ -183,7 +181,7 @@ class Weights(
         if self.trace.steps or len(operation.tensors) != 2:
             return
         self._has_reference = self._has_reference or any(tag.has_any(tags.REF_LOGP) for tag in operation.tags)
-        if operation.name in tags.DIFFERENCES:
+        if operation.name in DIFFERENCES:
             self._find_ratio(operation)
         elif operation.name in tags.PRODUCTS:
             self._find_product(operation)
@@ -193,7 +191,7 @@ class Weights(
     def _find_ratio(self, operation: Operation) -> None:
         for new, made, _, tag in operation.both_ways():
             is_policy = made.from_model and new.requires_grad and new.grad_fn is not None
-            if tag.is_column(tags.OLD_LOGP) and is_policy and not self.trace.is_replayed:
+            if tag.is_column(OLD_LOGP) and is_policy and not self.trace.is_replayed:
                 self._watch(new, made, tag)
 
     def _find_product(self, operation: Operation) -> None:
@@ -203,11 +201,7 @@ class Weights(
                 continue
             if adv.requires_grad:
                 self._find_gradient(made, tag)
-            elif (
-                tag.has_any(tags.ADVANTAGES)
-                and not tag.from_model
-                and not made.has_any(tags.OLD_LOGP | tags.ADVANTAGES)
-            ):
+            elif tag.has_any(ADVANTAGES) and not tag.from_model and not made.has_any(OLD_LOGP | ADVANTAGES):
                 sign = 0 if not made.is_of_labels else -1 if made.is_negated else 1
                 self._watch(logp, made, tag, sign)
 
@@ -235,7 +229,7 @@ class Weights(
         """Find the minimum of the clipped and the unclipped objective, and watch the sign of its gradient."""
         if not isinstance(operation.out, Tensor) or not operation.out.requires_grad:
             return
-        if not all(tensor.requires_grad and tag.has_any(tags.OLD_LOGP) and tag.has_any(tags.ADVANTAGES) and tag.from_model
+        if not all(tensor.requires_grad and tag.has_any(OLD_LOGP) and tag.has_any(ADVANTAGES) and tag.from_model
                    for tensor, tag in zip(operation.tensors, operation.tags, strict=True)):  # fmt: skip
             return
         is_smaller, place = operation.name in tags.SMALLER, here()
@@ -279,7 +273,7 @@ class Weights(
         """Report a derivative that does not fit, and return its size per advantage if it is the same for all."""
         gradient, rows = weighed.gradient, weighed.old.rows
         assert gradient is not None
-        adv: Any = self.trace.origins.column(rows, tags.ADVANTAGES)
+        adv: Any = self.trace.origins.column(rows, ADVANTAGES)
         mask: Any = self.trace.origins.column(rows, tags.LOSS_MASKS)
         if mask is not None and mask.shape == gradient.shape:
             mask = mask.bool()
