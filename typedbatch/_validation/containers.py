@@ -22,12 +22,7 @@ from typedbatch.schema.values import class_of
 
 
 def find_validator(hint: Any, outer: tuple[Any, ...] = ()) -> Validator | None:
-    """Return the validator for values with a resolved annotation; None if the annotation has no batch in it.
-
-    Args:
-        hint: Annotation.
-        outer: Classes that the value is in a field of, whose fields are not checked again inside.
-    """
+    """Return the validator for values with a resolved annotation; None if the annotation has no batch in it."""
     hint, _ = bare(hint)
     options = [bare(option)[0] for option in alternatives(hint)]
     schemas = [option for option in options if is_schema(option)]

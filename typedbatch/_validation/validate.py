@@ -252,11 +252,7 @@ def _undeclared(fields: dict[str, object], schema: Schema, batch: Any) -> FieldN
 
 
 def typed_copy(batch: Any, schema: Schema, who: str) -> Any:
-    """Return a shallow copy of a batch, of the class that ``schema`` declares. Nested batches are copied likewise.
-
-    Raises:
-        LeafError: ``batch`` is not a Batch.
-    """
+    """Return a shallow copy of a batch, of the class that ``schema`` declares. Nested batches are copied likewise."""
     if not isinstance(batch, Batch):
         raise LeafError(f"{who} takes a Batch, got {describe(batch)}")
     out = new_tree(class_for(schema, batch), {})

@@ -24,11 +24,7 @@ _MOST = 1000
 
 
 class Objects:
-    """Objects found from the variables of a function, by following attributes, containers and closures.
-
-    Args:
-        roots: Objects by the name that the user gives them.
-    """
+    """Objects found from those that a user has names for, by following attributes, containers and closures."""
 
     def __init__(self, roots: Mapping[str, Any]) -> None:
         self.modules: dict[str, nn.Module] = {}

@@ -49,16 +49,10 @@ def tensors_of_child(function: Callable[[], Any]) -> Any:
 
 
 def in_child(function: Callable[[], Any]) -> Any:
-    """Call a function in a copy of this process, and return its result.
+    """Call a function in a copy of this process, and return its result; None if it raises or takes too long.
 
     The copy has one thread, and its output is dropped. Files that it writes to, and processes that it talks to, are
     those of this process.
-
-    Args:
-        function: Function that returns numbers, texts, bools, and lists and dicts of these.
-
-    Returns:
-        The result, or None if the function raised an error or took too long.
     """
     reader, writer = os.pipe()
     with warnings.catch_warnings():
@@ -138,12 +132,7 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True)
 class Effect:
-    """The differences of a replay from the update itself, for each output of a network.
-
-    Attributes:
-        outputs: Positions whose output is another one.
-        gradients: Positions whose gradient is another one, with the change.
-    """
+    """The positions at which outputs of networks, and gradients by them, differ from those of the update itself."""
 
     outputs: list[set[int]]
     gradients: list[dict[int, Change]]
@@ -153,10 +142,6 @@ class OutputGradients:
     """Replays of an update, each in a copy of this process, that say at which positions a change has an effect.
 
     Steps of optimizers change nothing in them, so that all minibatches are seen by the same weights.
-
-    Args:
-        update: The update.
-        args: Its arguments.
     """
 
     def __init__(self, update: Callable[..., Any], args: Sequence[Any]) -> None:

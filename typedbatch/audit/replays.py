@@ -39,12 +39,7 @@ class Same(NamedTuple):
 
 
 class Replays:
-    """Replays of an update, each in a copy of this process, so that nothing has to be restored.
-
-    Args:
-        update: The update.
-        args: Its arguments.
-    """
+    """Replays of an update, each in a copy of this process, so that nothing has to be restored."""
 
     def __init__(self, update: Callable[..., Any], args: Sequence[Any]) -> None:
         self._update, self._args = update, args

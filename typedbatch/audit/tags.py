@@ -240,15 +240,7 @@ _CALL = tuple[str, tuple[Any, ...], dict[str, Any]]
 
 
 def tag_after(call: _CALL, tags: list[Tag], tensors: list[Any], out: Any, step: int) -> Tag:
-    """Return the tag of the result of an operation.
-
-    Args:
-        call: Name of the operation, its arguments and keyword arguments.
-        tags: Tags of its tensors, in order.
-        tensors: Its tensors.
-        out: Its result, a tensor or array.
-        step: Number of optimizer steps so far.
-    """
+    """Return the tag of the result of an operation on tensors with tags, after ``step`` optimizer steps."""
     name, args, kwargs = call
     first = tags[0]
     fields, models = first.fields, first.models

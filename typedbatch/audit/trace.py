@@ -34,16 +34,7 @@ _OF_ATTRIBUTES = frozenset({"T", "mT", "H", "data", "real"})
 
 @dataclass(slots=True)
 class Operation:
-    """An operation of torch on tagged tensors.
-
-    Attributes:
-        name: Name of the function or method.
-        args: Its arguments.
-        kwargs: Its keyword arguments.
-        tensors: Tensors among the arguments, in order.
-        tags: Their tags.
-        out: Its result.
-    """
+    """An operation of torch: its name, arguments, the tensors among these with their tags, and its result."""
 
     name: str
     args: tuple[Any, ...]

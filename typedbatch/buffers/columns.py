@@ -111,11 +111,7 @@ class Plan:
             self.writes.append((column, _fitted_rows(column, value, self.lead)))
 
     def add_new_columns(self, size: int, storage: Memory) -> None:
-        """Create the columns of new fields, filled with zeros, and plan to write their rows.
-
-        Raises:
-            StorageError: The storage cannot hold such a column. No column was added.
-        """
+        """Create the columns of new fields, filled with zeros, and plan to write their rows; all or none."""
         created = [(new, new_column(new.value, size, self.lead, storage, new.path)) for new in self.new]
         for new, column in created:
             new.fields[new.name] = column
@@ -136,12 +132,7 @@ class Plan:
 
 
 def new_column(value: Any, size: int, lead: Lead, storage: Memory, path: tuple[str, ...]) -> Any:
-    """Return a column of zeros for ``size`` rows like those of ``value``: an array, a tensor, or a Batch of columns.
-
-    Raises:
-        LeafError: The rows of ``value`` differ in shape.
-        StorageError: The storage cannot hold such a column.
-    """
+    """Return a column of zeros for ``size`` rows like those of ``value``: an array, a tensor, or a Batch of columns."""
     kind = KINDS[type(value)]
     if kind is BATCH:
         inner = {k: new_column(v, size, lead, storage, (*path, k)) for k, v in value.__dict__.items()}
@@ -191,12 +182,7 @@ def same_structure(columns: Tree) -> Tree:
 
 
 def _require_rows(value: Any, lead: Lead) -> None:
-    """Check that the value of a new field has the leading shape ``lead``, and can be stored.
-
-    Raises:
-        LeafError: ``value`` is a distribution.
-        RowAssignmentError: ``value`` has another number of rows, or masked entries.
-    """
+    """Check that the value of a new field has the leading shape ``lead``, and can be stored."""
     kind = KINDS[type(value)]
     if kind is BATCH:
         for name, inner in value.__dict__.items():
@@ -210,11 +196,7 @@ def _require_rows(value: Any, lead: Lead) -> None:
 
 
 def _fitted_rows(column: Any, value: Any, lead: Lead) -> Any:
-    """Return ``value`` as it can be written into ``column``, cast to its dtype if nothing but rounding is lost.
-
-    Raises:
-        RowAssignmentError: ``value`` differs in kind or shape, or cannot be cast.
-    """
+    """Return ``value`` as it can be written into ``column``, cast to its dtype if nothing but rounding is lost."""
     kind, is_array = KINDS[type(column)], KINDS[type(value)] in (ARRAY, TENSOR, SCALAR)
     if kind is BATCH or KINDS[type(value)] in (BATCH, DISTRIBUTION):
         raise RowAssignmentError(f"rows of {_row(column)} are stored here, got {describe(value)}")
@@ -238,10 +220,7 @@ def _row(column: Any) -> str:
 
 
 def _cell(value: Any, lead: Lead) -> Any:
-    """Wrap an object so that numpy writes it as one element, even if it is a sequence.
-
-    A single row is written to one slot, where numpy does that without a wrapper.
-    """
+    """Wrap an object so that numpy writes it as one element, even a sequence; a single row needs no wrapper."""
     value = value.item() if KINDS[type(value)] is ARRAY and not value.ndim else value
     if not lead:
         return value

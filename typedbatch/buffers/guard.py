@@ -93,13 +93,7 @@ class Guard:
 
 
 def call_locked(state: State, call: Callable[[], T], index: Any = _ALL) -> T:
-    """Return the result of a function that reads a buffer, called while holding the buffer's lock.
-
-    Args:
-        state: State of the buffer.
-        call: Function to call.
-        index: Rows that the function reads; by default all.
-    """
+    """Return the result of a function that reads some rows of a buffer, called while holding the buffer's lock."""
     guard = state.guard
     with guard.lock:
         if guard.unfinished:
@@ -110,15 +104,7 @@ def call_locked(state: State, call: Callable[[], T], index: Any = _ALL) -> T:
 
 
 def prepare_change(guard: Guard, name: str) -> None:
-    """Finish the rollback of interrupted changes. The caller, which changes the buffer, holds its lock.
-
-    Args:
-        guard: Guard of the buffer.
-        name: Name of the method that was called.
-
-    Raises:
-        StorageError: The buffer is open for reading.
-    """
+    """Finish the rollback of interrupted changes. The caller, which changes the buffer, holds its lock."""
     if guard.unfinished:
         guard.rollback_unfinished()
     if guard.reader is not None:
@@ -126,12 +112,7 @@ def prepare_change(guard: Guard, name: str) -> None:
 
 
 def locked(method: M, *, at: bool = False) -> M:
-    """Run the method while holding the buffer's lock; a decorator.
-
-    Args:
-        method: Method of a buffer.
-        at: Whether the first argument of the method is an index of the rows that it reads; otherwise it may read all.
-    """
+    """Run a method that reads all rows, or with ``at`` those its first argument names, while holding the lock."""
 
     @wraps(method)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -185,12 +166,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class Reader:
-    """Synchronization of a buffer that is open for reading with its folder.
-
-    Args:
-        state: State of the buffer.
-        disk: Storage of the buffer.
-    """
+    """Synchronization of a buffer that is open for reading with its folder."""
 
     def __init__(self, state: State, disk: Disk) -> None:
         self.frames: int = 1

@@ -156,12 +156,7 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
             remaining = remaining + continues
 
     def _relabel(self, slots: Slots, future: Slots) -> None:
-        """Set the rows that are read with another goal.
-
-        Args:
-            slots: Slots of the rows, sorted and unique.
-            future: For each row, the slot whose achieved goal becomes its desired goal.
-        """
+        """Set the rows that are read with another goal: the one achieved in ``future``. Slots are sorted and unique."""
         desired, goal = self._state.columns.__dict__["obs"].__dict__["desired_goal"], self._achieved_next(future)
         if goal.shape[1:] != desired.shape[1:]:
             raise RowAssignmentError(
@@ -183,15 +178,7 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
         return leaf_to_numpy(terminated) | take_slots(self._state.columns.__dict__["done"], slots)
 
     def _computed(self, function: str, name: str, slots: Slots, goal: Array, kinds: str) -> Any:
-        """Return a field of rows with another goal, in the dtype of its column.
-
-        Args:
-            function: Name of the attribute with the function of the achieved and desired goals.
-            name: Name of the field.
-            slots: Slots of the rows.
-            goal: The desired goal of each row.
-            kinds: Kinds of dtypes that the function may return.
-        """
+        """Return a field of rows with other goals, computed by the attribute ``function``, as its column stores it."""
         column = self._state.columns.__dict__[name]
         value = np.array(to_numpy(getattr(self, function)(self._achieved_next(slots), deep_leaf(goal, {}))))
         wanted = (len(slots), *column.shape[1:])
@@ -302,11 +289,7 @@ class Relabelled(NamedTuple):
 
 
 class GoalState(State):
-    """State of a hindsight buffer. :class:`HERReplayBuffer` and :class:`State` describe the arguments.
-
-    Raises:
-        SizeError: ``horizon`` or ``future_k`` is below 1.
-    """
+    """State of a hindsight buffer. :class:`HERReplayBuffer` and :class:`State` describe the arguments."""
 
     def __init__(
         self,
@@ -333,11 +316,7 @@ class GoalState(State):
         """Probability that a sampled row gets another goal: ``1 - 1 / future_k``."""
 
     def set_future_p(self, future_p: Any) -> None:
-        """Set the probability that a sampled row gets another goal, and ``future_k`` accordingly.
-
-        Raises:
-            SettingError: ``future_p`` is not in [0, 1].
-        """
+        """Set the probability that a sampled row gets another goal, and ``future_k`` accordingly."""
         probability = number_of(future_p, "future_p", 0, 1)
 
         def use(future_k: float, future_p: float) -> None:

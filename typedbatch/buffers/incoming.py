@@ -69,18 +69,7 @@ def add_one(state: State, plan: Plan, rew: NDArray[Any], done: NDArray[np.bool_]
 
 
 def add_rows(state: State, batch: Any, ids: Any, rows: int) -> Added:
-    """Check rows, at least one, and add them.
-
-    Args:
-        state: State of the buffer.
-        batch: Rows.
-        ids: Number of the ring of each row, or ``slice(None)`` for one row in each ring.
-        rows: Number of rows.
-
-    Raises:
-        MissingFieldError: A required field is missing.
-        RowAssignmentError: A value does not fit its column. All errors of :meth:`State.plan` are raised too.
-    """
+    """Check rows, at least one, and add them to the rings ``ids``; ``slice(None)`` is one row in each ring."""
     fields, done, rew = normalize_rows(state, batch, (rows,))
     plan = state.plan(batch, fields, (rows,))
     if len(state.rings.capacity) == 1 and 1 < rows <= state.rings.size:
@@ -157,14 +146,7 @@ def ring_ids(rings: int, buffer_ids: Any) -> tuple[Any, int]:
 
 
 def ids_of_rows(rings: int, batch: Any, buffer_ids: Any) -> NDArray[np.intp]:
-    """Return the number of the ring of each row of a batch. In a buffer of one ring, ``buffer_ids`` is optional.
-
-    Raises:
-        LeafError: ``batch`` is not a Batch.
-        MissingFieldError: ``batch`` has no rewards.
-        RowAssignmentError: ``batch`` is a single row without a row dimension.
-        StructureError: A ring does not exist, or ``buffer_ids`` does not name one for each row.
-    """
+    """Return the number of the ring of each row of a batch. In a buffer of one ring, ``buffer_ids`` is optional."""
     if not isinstance(batch, Tree):
         raise LeafError(f"extend() takes a Batch, got {describe(batch)}")
     if "rew" not in batch.__dict__:
@@ -260,14 +242,7 @@ def as_row(value: Any) -> Any:
 def flags(value: Any, name: str, lead: Lead, *, single: bool = False) -> Any:
     """Return the flags of the rows as bools, without trailing dimensions of size 1.
 
-    Args:
-        value: Flags to convert.
-        name: Name of the field.
-        lead: Leading shape of the rows.
-        single: Whether the other fields are those of a single row, so that ``[False]`` is accepted as its flag.
-
-    Raises:
-        RowAssignmentError: A flag is not 0 or 1, or there is not one for each row.
+    If ``single`` is set, the other fields are those of a single row, and ``[False]`` is accepted as its flag.
     """
     kind = KINDS[type(value)]
     if kind is TENSOR:
@@ -290,11 +265,7 @@ def flags(value: Any, name: str, lead: Lead, *, single: bool = False) -> Any:
 
 
 def _rewards(value: Any) -> Any:
-    """Return rewards as a floating array or tensor.
-
-    Raises:
-        RowAssignmentError: The rewards are not real numbers, or some are masked.
-    """
+    """Return rewards, which must be real numbers, as a floating array or tensor."""
     kind = KINDS[type(value)]
     if kind is TENSOR and not value.is_complex():
         return value.detach() if value.is_floating_point() else value.double()

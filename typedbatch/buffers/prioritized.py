@@ -194,9 +194,6 @@ class PrioritizedState(State):
     """State of a buffer whose rows are drawn in proportion to their priority.
 
     :class:`PrioritizedReplayBuffer` and :class:`State` describe the arguments.
-
-    Raises:
-        SettingError: ``alpha`` is not a finite number above 0, or ``beta`` is not a finite number of at least 0.
     """
 
     def __init__(
@@ -226,11 +223,7 @@ class PrioritizedState(State):
         self.weight.use(self.storage.extra("priorities", self.weight.capacity))
 
     def set_beta(self, beta: float) -> None:
-        """Set ``beta``.
-
-        Raises:
-            SettingError: ``beta`` is below 0, or not a finite number.
-        """
+        """Set ``beta``."""
         self.beta: float = number_of(beta, "beta")
 
     def newest(self) -> float:
@@ -242,14 +235,7 @@ class PrioritizedState(State):
         return (self.weight.values.take(slots) / max(self.lowest**self.alpha, _LEAST)) ** -self.beta
 
     def set(self, slots: Any, powers: Any, highest: float = 0.0, lowest: float = math.inf) -> None:
-        """Set ``p**alpha`` of slots, or roll back.
-
-        Args:
-            slots: Slots to set, a number or ``(N,)``.
-            powers: New values of ``p**alpha``.
-            highest: Highest of the new priorities.
-            lowest: Lowest of the new priorities.
-        """
+        """Set ``p**alpha`` of slots, and the highest and lowest of their priorities, or roll back."""
         before, old_highest, old_lowest = self.weight.values.take(slots), self.highest, self.lowest
 
         def put() -> None:

@@ -35,12 +35,7 @@ _PARTS = ("rows", "numbers", "extras")
 
 
 def make_empty(cls: type[F], arguments: dict[str, Any]) -> F:
-    """Return an empty buffer of a class; the constructor of a user's class is not called.
-
-    Args:
-        cls: Class of the buffer.
-        arguments: Arguments of the constructor of the class in this package that ``cls`` derives from.
-    """
+    """Return an empty buffer of a class; the constructor of a user's class is not called."""
     if "main_buffer" in arguments:
         from typedbatch.buffers.replay import ReplayBuffer
 
@@ -142,11 +137,7 @@ def _items(arguments: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _require_columns(columns: Tree, size: int) -> None:
-    """Check that every column has ``size`` slots, and that those of required fields have the right dtypes.
-
-    Raises:
-        StorageError: A column is missing, or has another shape or dtype.
-    """
+    """Check that every column has ``size`` slots, and that those of required fields have the right dtypes."""
     for path, leaf in leaves(columns.__dict__):
         if not is_placeholder(leaf) and leading_shape(leaf)[:1] != (size,):
             raise StorageError(f"{path} must be a column of {size} slots, got {describe(leaf)}")

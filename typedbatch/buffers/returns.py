@@ -145,16 +145,7 @@ def _read_ahead(state: State, indices: Any, steps: int, obs_next: bool) -> Ahead
 
 
 def nstep_targets(ahead: Ahead, target_q: Any, gamma: float) -> Floats:
-    """Return the targets of :func:`compute_nstep_return` as an array.
-
-    Args:
-        ahead: Result of :func:`look_ahead`.
-        target_q: Value of the observation after the last step of each row, array or tensor.
-        gamma: Discount per step.
-
-    Raises:
-        StructureError: The values differ from the rows in number, or do not fit the rewards in shape.
-    """
+    """Return the targets of :func:`compute_nstep_return` as an array."""
     _, _, continues, earned, terminated, _ = ahead
     values = target_q if type(target_q) is ndarray else np.asarray(to_numpy(target_q))
     if values.shape[:1] != terminated.shape:
@@ -254,11 +245,8 @@ def compute_episodic_return(
 def sums_ahead(values: Floats, factors: Floats) -> Floats:
     """Return ``y`` with ``y[t] = values[t] + factors[t] * y[t + 1]``, where ``y`` is 0 after the end.
 
-    Each round doubles the number of rows that a sum reaches ahead, so n rows take about log2 n vector operations.
-
-    Args:
-        values: Summands, ``(N, ...)``.
-        factors: Factor of each row, ``(N,)``.
+    Values are ``(N, ...)``, factors ``(N,)``. Each round doubles the number of rows that a sum reaches ahead, so n rows take
+    about log2 n vector operations.
     """
     total, reach, ahead = values.astype(np.float64), factors.astype(np.float64), 1
     reach[len(reach) - 1 :] = 0
@@ -294,11 +282,7 @@ def _like(values: Floats, given: Any, *, keep: bool = False) -> Any:
 
 
 def per_row(values: Any, rew: Any, who: str) -> NDArray[Any]:
-    """Return values as an array of the shape of the rewards, without a last axis of 1.
-
-    Raises:
-        StructureError: There is not one value for each reward.
-    """
+    """Return values, one for each reward, as an array of the shape of the rewards, without a last axis of 1."""
     array = np.asarray(leaf_to_numpy(values))
     shape = tuple(rew.shape)
     if array.shape == shape:

@@ -55,11 +55,7 @@ class Added(NamedTuple):
 
 
 class Rings:
-    """Positions of one or more rings, and statistics of their current episodes.
-
-    Args:
-        capacities: Number of slots of each ring.
-    """
+    """Positions of one or more rings, and statistics of their current episodes."""
 
     def __init__(self, capacities: Sequence[int]) -> None:
         self.edges: Slots = np.concatenate([[0], np.cumsum(capacities, dtype=np.intp)]).astype(np.intp)
@@ -136,14 +132,7 @@ class Rings:
         return self.offset[ids] + self.insertion[ids]
 
     def advance(self, ids: Ids, target: Any, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
-        """Advance the positions by one row in each of some rings.
-
-        Args:
-            ids: Rings, all different.
-            target: Result of :meth:`target` for these rings.
-            rew: Rewards of the rows.
-            done: Flags of the rows that end their episode.
-        """
+        """Advance the positions by one row in each of some rings, whose :meth:`target` is given."""
         if type(target) is slice:
             slots, began = np.arange(target.start, self.size, self.equal), self.offset + self.ep_start
             lengths = self.length.tolist()
@@ -264,12 +253,7 @@ class Rings:
         return slots
 
     def drop_oldest(self, ids: Ids, count: Any = 1) -> None:
-        """Drop the rows that the next ``count`` rows of each ring will overwrite.
-
-        Args:
-            ids: Rings to drop rows from.
-            count: Number of rows, one for all rings or one for each.
-        """
+        """Drop the rows that the next ``count`` rows of each ring will overwrite."""
         self.length[ids] = np.minimum(self.length[ids], self.capacity[ids] - count)
 
     def reset(self, ids: Ids = slice(None), *, keep_statistics: bool = False) -> None:
@@ -284,15 +268,7 @@ class Rings:
         return np.concatenate([self.counts.ravel().astype(np.float64), self.ep_return.ravel()])
 
     def restore(self, numbers: NDArray[np.float64], rew_shape: tuple[int, ...]) -> None:
-        """Restore the result of :meth:`numbers`.
-
-        Args:
-            numbers: The stored numbers.
-            rew_shape: Shape of the reward of one row.
-
-        Raises:
-            SizeError: The number of numbers is wrong, or positions are out of range.
-        """
+        """Restore the result of :meth:`numbers` for rewards of a shape, or raise a SizeError if it does not fit."""
         returns = np.zeros((len(self.capacity), *rew_shape))
         if numbers.shape != (self.counts.size + returns.size,):
             wanted = self.counts.size + returns.size
@@ -374,11 +350,7 @@ class Rings:
         return ranges
 
     def from_the_end(self, positions: Slots) -> Slots:
-        """Return the slots at negative positions of :meth:`stored`.
-
-        Raises:
-            RowIndexError: There are fewer rows.
-        """
+        """Return the slots at negative positions of :meth:`stored`, or raise a RowIndexError if there are fewer."""
         rows = len(self)
         if positions.size and positions.min() < -rows:
             raise RowIndexError(f"row {int(positions.min())} does not exist; {rows} rows are stored")

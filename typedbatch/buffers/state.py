@@ -42,15 +42,7 @@ T = TypeVar("T")
 
 
 def state_of(buffer: Any, who: str = "this") -> State:
-    """Return the state of a buffer.
-
-    Args:
-        buffer: Buffer.
-        who: Name of the function that takes it, for errors.
-
-    Raises:
-        LeafError: ``buffer`` is not a buffer.
-    """
+    """Return the state of a buffer, or raise a LeafError that says that ``who`` takes one."""
     state = getattr(buffer, "_state", None)
     if not isinstance(state, State):
         raise LeafError(f"{who} takes a buffer, got {describe(buffer)}")
@@ -126,14 +118,7 @@ class State:
         return self if self.parent is None else self.parent[0]
 
     def require_whole(self, what: str) -> None:
-        """Raise an error if this buffer is a ring of another.
-
-        Args:
-            what: Name of the operation, which begins the error text.
-
-        Raises:
-            StructureError: This buffer is a ring of another.
-        """
+        """Raise a StructureError that begins with ``what`` if this buffer is a ring of another."""
         if self.parent is not None:
             raise StructureError(f"{what} is not possible in a ring of a {self.owner().name}; use the whole buffer")
 
@@ -153,12 +138,7 @@ class State:
         return self.declaration()
 
     def set_stack_num(self, stack_num: Any) -> None:
-        """Set the number of frames; see :attr:`ReplayBuffer.stack_num`.
-
-        Raises:
-            SizeError: ``stack_num`` is not a whole number, or out of bounds.
-            SchemaError: Samples would not match the declared type.
-        """
+        """Set the number of frames; see :attr:`ReplayBuffer.stack_num`."""
         frames = frame_count(stack_num, self.owner().rings.size)
 
         def use(count: int) -> None:
@@ -282,11 +262,7 @@ class State:
         return self.rings.frames(slots, count, self.done)
 
     def column(self, name: str) -> Any:
-        """Return the column of a field.
-
-        Raises:
-            MissingFieldError: The field does not exist.
-        """
+        """Return the column of a field."""
         try:
             return self.columns.__dict__[name]
         except KeyError:
@@ -308,11 +284,7 @@ class State:
         return self.column(name)
 
     def flags(self) -> NDArray[np.bool_]:
-        """Return the column ``done``.
-
-        Raises:
-            EmptyBufferError: Nothing has been added yet.
-        """
+        """Return the column ``done``, or raise an EmptyBufferError if nothing has been added yet."""
         if not self.columns.__dict__:
             raise self.empty()
         flags: NDArray[np.bool_] = self.done
@@ -335,11 +307,7 @@ class State:
         return self.rings.draw(self.rng, count)
 
     def draw_with_frames(self, count: int | None) -> Slots:
-        """Draw slots as :meth:`ReplayBuffer.sample_indices` does, of rows that have all their frames.
-
-        Raises:
-            EmptyBufferError: ``count`` is above 0, and no row has all its frames.
-        """
+        """Draw slots as :meth:`ReplayBuffer.sample_indices` does, of rows that have all their frames."""
         slots = np.zeros(0, np.intp)
         if len(self.rings):
             slots = self.rings.chronological()
@@ -403,17 +371,7 @@ class State:
     # ---- atomic changes -------------------------------------------------------------------------------------------
 
     def transaction(self, rollback: Callable[[], None], act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call a function, and roll back if any exception ends it.
-
-        Args:
-            rollback: Rollback, which may be called repeatedly, and at any point of the change.
-            act: Function that makes the change.
-            *args: Arguments of ``act``.
-            **kwargs: Keyword arguments of ``act``.
-
-        Returns:
-            The result of ``act``.
-        """
+        """Call a function and return its result; if any exception ends it, roll back, which may happen repeatedly."""
         guard = self.guard
         try:
             guard.unfinished.append(rollback)
@@ -504,11 +462,7 @@ class State:
         return self.rings.numbers()
 
     def restore(self, numbers: NDArray[np.float64]) -> None:
-        """Restore the result of :meth:`numbers`, for the current columns.
-
-        Raises:
-            SizeError: ``numbers`` has the wrong length, or positions are out of range.
-        """
+        """Restore the result of :meth:`numbers`, for the current columns."""
         columns = self.columns.__dict__
         self.rings.restore(numbers, np.shape(columns["rew"])[1:] if columns else ())
 

@@ -61,10 +61,7 @@ class Memory:
         """Store the description of the buffer, its set of columns, and its positions. Does nothing in memory."""
 
     def tidy(self) -> None:
-        """Remove columns that were created since the last ``lay_out`` by a change that failed.
-
-        Does nothing in memory.
-        """
+        """Remove columns that a failed change has created since the last ``lay_out``. Does nothing in memory."""
 
     def commit(self, numbers: NDArray[np.float64], overwritten: int = 0, *, begun: bool = False) -> None:
         """Store the positions as one step. Does nothing in memory.
@@ -101,11 +98,7 @@ class Layout(NamedTuple):
 
 
 class Disk(Memory):
-    """Columns in a folder.
-
-    Args:
-        folder: Folder of the buffer.
-    """
+    """Columns in a folder."""
 
     durable = True
 
@@ -223,11 +216,7 @@ class Disk(Memory):
         self.tidy()
 
     def reserve(self) -> None:
-        """Reserve disk space for every file, so that no write to a column fails.
-
-        Raises:
-            StorageError: The disk lacks the space.
-        """
+        """Reserve disk space for every file, so that no write to a column fails."""
         with _storage_errors(f"{self.folder.path} cannot be written to"):
             for name in self._maps:
                 self.folder.reserve(name)
@@ -274,11 +263,7 @@ class Disk(Memory):
     # ---- reading --------------------------------------------------------------------------------------------------
 
     def read(self) -> Layout:
-        """Read the description and map the files of the folder, replacing those that were mapped before.
-
-        Raises:
-            StorageError: The folder holds no buffer, or its files are inconsistent.
-        """
+        """Read the description and map the files of the folder, replacing those that were mapped before."""
         before = set(self._maps)
         self._files, self._maps = {}, {}
         try:
@@ -316,11 +301,7 @@ class Disk(Memory):
         }
 
     def positions(self) -> tuple[float, NDArray[np.float64]]:
-        """Return the number of the last step, and the positions after it.
-
-        Raises:
-            StorageError: The positions are damaged, or another process changes them all the time.
-        """
+        """Return the number of the last step, and the positions after it."""
         state = self._state
         for _ in range(_TRIES):
             newer = int(state[1, 0] > state[0, 0])

@@ -35,24 +35,13 @@ F = TypeVar("F", bound="ReplayBuffer[Any, Any]")
 
 
 def stored_rows(state: State, slots: Slots | None = None) -> Batch:
-    """Return a copy of the stored fields of some slots, without stacked frames and computed fields.
-
-    Args:
-        state: State of the buffer.
-        slots: Slots of the rows; by default all that hold a row, ring by ring, oldest first.
-    """
+    """Return a copy of the stored fields of some slots, or of all rows in time order, without computed fields."""
     rows: Batch = take_slots(state.columns, state.rings.chronological() if slots is None else slots)
     return rows
 
 
 def update(state: State, other: State, ring: int | None = None) -> Slots:
-    """Add the rows of another buffer; see :meth:`ReplayBuffer.update`.
-
-    Args:
-        state: State of the buffer that gets the rows.
-        other: State of the other buffer.
-        ring: Number of the ring that gets all rows; None for the ring of the same number as in the other buffer.
-    """
+    """Add the rows of another buffer, to one ring or each to its own; see :meth:`ReplayBuffer.update`."""
     rings = len(state.rings.capacity)
     with _both_locked(state, other):
         slots, other_rings = other.rings.chronological(), len(other.rings.capacity)
@@ -72,12 +61,7 @@ def update(state: State, other: State, ring: int | None = None) -> Slots:
 
 @contextmanager
 def _both_locked(state: State, other: State) -> Generator[None]:
-    """Hold the locks of two buffers, of which ``state`` will be changed.
-
-    Raises:
-        StructureError: ``other`` is open for reading, so another process may change it.
-        StorageError: ``state`` is open for reading.
-    """
+    """Hold the locks of two buffers, of which ``state`` will be changed."""
     # Always in the same order, so that two threads cannot deadlock.
     first, second = sorted((state.guard, other.guard), key=id)
     with first.lock, second.lock:
@@ -173,13 +157,7 @@ def set_batch(state: State, batch: Any) -> None:
 
 
 def refill(state: State, rows: Tree, lengths: Slots) -> None:
-    """Replace all rows and the statistics of episodes, or roll back.
-
-    Args:
-        state: State of the buffer.
-        rows: Rows, ring by ring, oldest first.
-        lengths: Number of rows of each ring.
-    """
+    """Replace all rows by others, ``lengths`` for each ring, and the statistics of episodes, or roll back."""
     slots = np.concatenate([start + np.arange(count) for start, count in zip(state.rings.offset, lengths, strict=True)])
     fields, _, _ = normalize_rows(state, rows, (len(slots),))
     if "done" in rows.__dict__:
@@ -213,15 +191,7 @@ def _full_rollback(state: State) -> Callable[[], None]:
 
 
 def _replace(state: State, batch: Tree | None, fields: dict[str, Any], slots: Slots, lengths: Slots) -> None:
-    """Lay out new columns that hold these rows only.
-
-    Args:
-        state: State of the buffer.
-        batch: Batch that the rows come from, to be validated; None for rows of a buffer.
-        fields: Fields to store.
-        slots: Slot of each row.
-        lengths: Number of rows of each ring.
-    """
+    """Lay out new columns that hold these rows only; those of a batch, if it is not None, are validated."""
     rings = state.rings
     rings.reset()
     state.guard.mark = None
@@ -283,11 +253,7 @@ def require_no_flag(name: str) -> None:
 
 
 def _new_column(state: State, values: Any, key: str, where: Any, default: float | None) -> Any:
-    """Return a new column that is filled with the default, or with nulls without one.
-
-    Raises:
-        RowAssignmentError: Stored rows get no value, and the dtype has no null; or the default does not fit the dtype.
-    """
+    """Return a new column that is filled with the default, or with nulls without one."""
     with under(key):
         require_no_mask(values)
         if default is None:

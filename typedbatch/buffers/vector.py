@@ -22,11 +22,7 @@ from typedbatch.errors import LeafError, StructureError
 
 
 def capacities(total_size: int, buffer_num: int) -> list[int]:
-    """Return the capacities of ``buffer_num`` equal rings for ``total_size`` rows, rounded up.
-
-    Raises:
-        SizeError: An argument is not a whole number, or ``buffer_num`` is below 1 or above 2**20.
-    """
+    """Return the capacities of ``buffer_num`` equal rings for ``total_size`` rows, rounded up."""
     total_size, buffer_num = count_of(total_size, "total_size"), count_of(buffer_num, "buffer_num", 1, MOST_RINGS)
     return [-(-total_size // buffer_num)] * buffer_num
 
@@ -197,11 +193,7 @@ class CachedState(State):
         return DeclaredTypes(self.main_hint)
 
     def cut_episodes(self, ids: Slots | None = None) -> None:
-        """Truncate the episodes of some caches, by default all, as :meth:`State.cut_episodes` does, and move them.
-
-        Args:
-            ids: Numbers of the caches, from 0; None for all.
-        """
+        """Truncate the episodes of some caches, by default all, as :meth:`State.cut_episodes` does, and move them."""
         super().cut_episodes(None if ids is None else ids + 1)
         self.transaction(self.on_reopened, self.on_reopened)
 

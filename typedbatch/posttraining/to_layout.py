@@ -232,11 +232,7 @@ def _by_name(rows: Rows) -> Rows:
 
 
 def _of_one_dtype(prompts: Any, responses: Any) -> tuple[Any, Any]:
-    """Return the ids of prompts and responses in the dtype that holds both.
-
-    Raises:
-        StructureError: One is an array and the other a tensor, or they differ in the dimensions of a token.
-    """
+    """Return the ids of prompts and responses in the dtype that holds both."""
     if KINDS[type(prompts)] is not KINDS[type(responses)] or prompts.shape[2:] != responses.shape[2:]:
         raise StructureError(
             f"ids of prompts and responses must be of one kind and shape, got {describe(prompts)} and "
@@ -313,11 +309,7 @@ def _to_packed(rows: Rows, _pad_token_id: Any) -> RecordFields:
 
 
 def _split_responses(rows: Rows) -> tuple[Flat, NDArray[np.intp]]:
-    """Return the mask of the responses' tokens and the number of tokens of each prompt.
-
-    Raises:
-        StructureError: a token of a prompt comes after one of a response.
-    """
+    """Return the mask of the responses' tokens and the number of tokens of each prompt."""
     if "response_mask" not in rows.tokens.__dict__:
         raise MissingFieldError(type(rows.tokens).__name__, "response_mask", rows.tokens.__dict__)
     flags = flags_of(Batch(response_mask=rows.tokens["response_mask"][None]), "response_mask")[0]

@@ -52,12 +52,7 @@ def layout_of(tree: Any) -> Layout:
 
 
 def shape_of_ids(tree: Any, name: str, wanted: tuple[int, ...] | None = None) -> tuple[int, ...]:
-    """Return the shape of a required field of ids, which must be that of their mask if it is given.
-
-    Raises:
-        MissingFieldError: the batch does not have it.
-        StructureError: it is neither an array nor a tensor, or has a different shape.
-    """
+    """Return the shape of a required field of ids, which must be that of their mask if it is given."""
     if name not in tree.__dict__:
         raise MissingFieldError(type(tree).__name__, name, tree.__dict__)
     leaf = tree.__dict__[name]
@@ -70,11 +65,7 @@ def shape_of_ids(tree: Any, name: str, wanted: tuple[int, ...] | None = None) ->
 
 
 def masks_of(tree: Any, layout: Layout) -> Masks:
-    """Return the mask of the tokens of each span of a layout with padding.
-
-    Raises:
-        StructureError: The masks have a gap, or a shape that does not match the others and the ids.
-    """
+    """Return the mask of the tokens of each span of a layout with padding."""
     if layout == "split":
         before, after = flags_of(tree, "prompt_mask"), flags_of(tree, "response_mask")
         require_unbroken(before, "prompt_mask")

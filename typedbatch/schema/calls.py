@@ -65,14 +65,7 @@ class _Slot:
 
 
 class Call:
-    """The check of the calls of one function.
-
-    Args:
-        name: Name of the function, for reports.
-        signature: Signature of the function.
-        hints: Resolved annotations of the parameters, without those that cannot be read.
-        returns: Resolved annotation of the result, or None.
-    """
+    """The check of the calls of one function, by its resolved annotations without those that cannot be read."""
 
     def __init__(self, name: str, signature: Signature, hints: Mapping[str, Any], returns: Any) -> None:
         self.name: str = name

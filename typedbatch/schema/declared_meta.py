@@ -27,12 +27,7 @@ _NUMBERS: dict[Any, tuple[type, ...]] = {float: (float, int), complex: (complex,
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A declared key of the meta.
-
-    Attributes:
-        hint: Annotated type of its value.
-        required: Whether the key must be there.
-    """
+    """A declared key of the meta: the annotated type of its value, and whether it must be there."""
 
     hint: Any
     required: bool
@@ -40,12 +35,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class MetaSchema:
-    """The declared meta of a batch, or of a dict in it.
-
-    Attributes:
-        name: Name of the ``TypedDict``.
-        keys: Declared keys, by name. A meta may have other keys too.
-    """
+    """The declared meta of a batch, or of a dict in it: its declared keys, beside which it may have others."""
 
     name: str
     keys: Mapping[str, Key]

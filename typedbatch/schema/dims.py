@@ -236,12 +236,7 @@ def compute(expression: str, sizes: Mapping[str, int]) -> float | None:
 
 
 def _value(node: ast.expr, sizes: Mapping[str, Any]) -> Any:
-    """Evaluate an expression without compiling it.
-
-    Raises:
-        KeyError: a name in the expression has no size.
-        _TooLargeError: a power in the expression is too large to compute.
-    """
+    """Evaluate an expression without compiling it, or raise an error if a name has no size or a power is too large."""
     if isinstance(node, ast.Constant):
         return node.value
     if isinstance(node, ast.Name):
@@ -274,10 +269,7 @@ Several = tuple[bool, tuple[int, ...]]
 def broadcast(known: Several | None, sizes: tuple[int, ...], may: bool) -> Several | None:
     """Return the sizes of a name such as ``*obs`` after another array, or None if the array does not fit.
 
-    Args:
-        known: Sizes of the name so far, or None for the first array.
-        sizes: Sizes in the array.
-        may: Whether the sizes in the array may be broadcast, because the name is written with ``#``.
+    The sizes in the array ``may`` be broadcast if the name is written with ``#``.
     """
     if known is None:
         return may, sizes

@@ -234,11 +234,7 @@ class Schema:
         return "\n".join([f"Schema({self.name}", *lines, ")"]) if lines else f"Schema({self.name})"
 
     def every_option(self, shared: bool = False) -> Iterator[Option]:
-        """Yield the options of all fields, including those of nested schemas. Each schema is visited once.
-
-        Args:
-            shared: Whether to leave out nested schemas with sizes of their own.
-        """
+        """Yield the options of all fields and nested schemas once each; ``shared`` leaves out those with own sizes."""
         schemas: dict[int, Schema] = {id(self): self}
         done = 0
         while done < len(schemas):

@@ -185,14 +185,7 @@ _DEEPEST, _MOST = 20, 300
 
 
 class Body:
-    """The statements of one function.
-
-    Args:
-        writer: Writer that the function is added to.
-        fail: Statement that is run if a value does not match.
-        indent: Number of levels by which the statements are indented.
-        depth: Number of batches in which the value is nested.
-    """
+    """The statements of one function, of which ``fail`` is run if a value in ``depth`` batches does not match."""
 
     def __init__(self, writer: CodeWriter, fail: str, indent: int, depth: int) -> None:
         self.writer: CodeWriter = writer

@@ -53,11 +53,7 @@ def is_bare_protocol(hint: Any) -> bool:
 
 
 def options_of(schema: Any) -> tuple[Any, ...]:
-    """Return the members of a union of schemas, or the schema itself. Aliases are resolved.
-
-    Raises:
-        DeclarationError: a member is neither a schema nor ``NoneType``.
-    """
+    """Return the members of a union of schemas, or the schema itself. Aliases are resolved."""
     try:
         return _OPTIONS[schema]
     except (KeyError, TypeError):  # a new hint, or one that is not hashable
@@ -182,10 +178,7 @@ def _located(field: str) -> Generator[None]:
 
 
 def _parameters_in(cls: Any) -> dict[tuple[type, Any], int]:
-    """Return the index of the class's own type parameter to which each type variable of a base is bound.
-
-    The keys are pairs of a base class and its type variable.
-    """
+    """Return the index of the class's type parameter that each type variable of a base is bound to, by both."""
     own = getattr(cls, "__parameters__", ())
     if not own:
         return {}

@@ -33,11 +33,7 @@ Nested = Callable[[Any], Option | None]
 
 
 def options(hint: Any, nested: Nested) -> tuple[Option, ...]:
-    """Return the kinds of value that a field with this annotation takes; empty for any value.
-
-    Raises:
-        DeclarationError: the annotation cannot be checked, or is never true of a field.
-    """
+    """Return the kinds of value that a field with this annotation takes; empty for any value."""
     hint, metadata = bare(hint)
     shared, own_sizes, no_gradient = tuple(rules_in(metadata)), SeparateSizes in metadata, has_no_gradient(metadata)
     if type(hint) is type(_ARRAY_LIKE) and hint == _ARRAY_LIKE:  # an array or tensor of any shape

@@ -45,12 +45,7 @@ def strategy(schema: Any, fields: Mapping[str, Any], sizes: Mapping[str, Any]) -
 
 
 class _Drawn:
-    """The source of sizes and values for :func:`strategy`.
-
-    Args:
-        draw: Draw function of hypothesis.
-        sizes: Sizes passed by the caller.
-    """
+    """The source of sizes and values for :func:`strategy`."""
 
     def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any], sizes: Mapping[str, Any]) -> None:
         self._draw = draw

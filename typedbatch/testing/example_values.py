@@ -15,11 +15,7 @@ _CANDIDATES: Final[tuple[Any, ...]] = (1, 1.0, "text", False, None, {}, [], (), 
 
 
 def example_meta(schema: MetaSchema, path: str) -> dict[str, Any]:
-    """Return a dict with a value for each required key.
-
-    Raises:
-        SettingError: no simple value has the declared type of a key.
-    """
+    """Return a dict with a value for each required key."""
     meta: dict[str, Any] = {}
     for name in (name for name, key in schema.keys.items() if key.required):
         try:
@@ -32,11 +28,7 @@ def example_meta(schema: MetaSchema, path: str) -> dict[str, Any]:
 
 
 def example_value(hint: Any) -> Any:
-    """Return a new simple value of a type.
-
-    Raises:
-        SettingError: no simple value is of this type.
-    """
+    """Return a new simple value of a type, or raise a SettingError if none is known."""
     hint, _ = bare(hint)
     choices: tuple[Any, ...] = ()
     for option in alternatives(hint):

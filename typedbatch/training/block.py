@@ -34,15 +34,7 @@ class RolloutClass(NamedTuple):
 
 
 def rollout_class(rollout: Any, *, recurrent: bool) -> RolloutClass:
-    """Return a class of rollouts with its optional columns, after checking it.
-
-    Args:
-        rollout: ``RolloutBatch`` or a subclass, with or without type arguments.
-        recurrent: Whether the policy has a state.
-
-    Raises:
-        SettingError: it is not such a class, or declares a column that a collector does not have.
-    """
+    """Return a class of rollouts with its optional columns, or raise a SettingError if it is not such a class."""
     cls = get_origin(rollout) or rollout
     if not (isinstance(cls, type) and issubclass(cls, RolloutBatch)):
         got = cls.__name__ if isinstance(cls, type) else describe(cls)
@@ -73,15 +65,7 @@ class Rows(NamedTuple):
 
 
 class Block:
-    """Storage for a number of steps of each environment.
-
-    Args:
-        envs: Number of environments.
-        steps: Largest number of steps per environment.
-        infos: Names in the info that are stored.
-        rollout: Class of the rows, with its optional columns.
-        store_output: Whether the whole policy output is stored.
-    """
+    """Storage for at most ``steps`` steps of each environment."""
 
     def __init__(self, envs: int, steps: int, infos: Infos, rollout: RolloutClass, *, store_output: bool) -> None:
         self.count: int = 0
@@ -106,21 +90,13 @@ class Block:
         self._env_id: NDArray[np.int64] = np.arange(envs, dtype=np.int64)
 
     def begin(self, before: int = 0) -> None:
-        """Discard the steps so far, which new steps will overwrite.
-
-        Args:
-            before: Number of steps of the same call in earlier blocks.
-        """
+        """Discard the steps so far; ``before`` is the number of steps of the same call in earlier blocks."""
         self.count, self._before, self._included = 0, before, None
 
     def before_policy(self, t: NDArray[np.int64], state: Any) -> None:
-        """Store the optional columns of the next step.
+        """Store the optional columns of the next step: ``t`` of each episode, and the state of the policy.
 
         This must happen before the policy is called, since it may write into its state.
-
-        Args:
-            t: Number of steps so far in the episode of each environment.
-            state: State that the policy gets, with a row for each environment; None if it has no state.
         """
         values = {"env_id": self._env_id, "t": t, "state_in": state}
         self._write(self._optional, [values[column.name] for column in self._optional])
@@ -135,12 +111,7 @@ class Block:
             self._write([self._columns[_OUT]], [out])
 
     def add(self, step: Step, left_out: Mask | None) -> None:
-        """Store the outcome of a step.
-
-        Args:
-            step: Outcome of the step.
-            left_out: Mask of the environments whose row is not stored; None if all are stored.
-        """
+        """Store the outcome of a step, but for the environments in ``left_out``."""
         self._write(self._outcome, (step.obs_next, step.rew, step.terminated, step.truncated))
         if self._info_columns:
             try:
@@ -207,9 +178,6 @@ class OneStep:
     """A block of a single step, with the interface of :class:`Block`, which takes 5% less time for the step.
 
     Observations and actions are copied, since environments may write into the observations that they returned.
-
-    Args:
-        envs: Number of environments.
     """
 
     steps: int = 1

@@ -537,11 +537,7 @@ def evaluate(
 
 
 def require_seed(seed: Any) -> int:
-    """Return the seed, after checking that gymnasium's environments accept it.
-
-    Raises:
-        SettingError: ``seed`` is not a whole number >= 0.
-    """
+    """Return the seed, or raise a SettingError if gymnasium's environments do not accept it."""
     try:
         return require_at_least(0, seed, "seed")
     except SizeError:
@@ -567,11 +563,7 @@ def _next_state(out: Any, first: Any, begins: Any) -> Any:
 
 
 def count_of(value: object, name: str) -> int:
-    """Return the number of steps or episodes to collect, after checking it.
-
-    Raises:
-        SizeError: ``value`` is not a whole number, or is below 1 or above the number of rows that an array can hold.
-    """
+    """Return a number of steps or episodes, or raise a SizeError if an array cannot have as many rows."""
     return require_at_most(MOST_ROWS, require_at_least(1, value, name), name)
 
 

@@ -264,9 +264,6 @@ class SingleEnv(SyncVectorEnv):
     """A vector of one environment, which is reset in the step that ends an episode.
 
     A step with arrays takes half the time that gymnasium's vector takes beyond the environment itself.
-
-    Args:
-        env: Environment to step.
     """
 
     def __init__(self, env: Env[Any, Any]) -> None:

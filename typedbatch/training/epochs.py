@@ -260,12 +260,7 @@ def _rate(updates_per_step: Any) -> float:
 
 
 def _audit_of(audit: int | Audit, *, skip: tuple[str, ...] = ()) -> Audit | None:
-    """Return an audit of the first updates, or None for 0.
-
-    Raises:
-        SizeError: ``audit`` is a number below 0.
-        LeafError: ``audit`` is neither a number nor an audit.
-    """
+    """Return an audit of the first updates, or None for 0."""
     if isinstance(audit, (int, np.integer)):
         if not require_at_least(0, audit, "audit"):
             return None
@@ -413,12 +408,7 @@ def off_policy(
 
 
 class Random:
-    """The random states of a collector's environments, of a buffer and of torch.
-
-    Args:
-        source: Collector whose environments are seeded, or a source without random states here.
-        buffer: Buffer that is sampled from, or None.
-    """
+    """The random states of a collector's environments, of a buffer and of torch."""
 
     def __init__(self, source: Any, buffer: Any) -> None:
         self._collector: Collector[Any] | None = source if isinstance(source, Collector) else None
@@ -472,14 +462,7 @@ class Random:
 
 
 class Bar:
-    """A progress bar of rich in the terminal. It stops when the object is deleted.
-
-    Args:
-        steps: Total number of environment steps.
-
-    Raises:
-        MissingDependencyError: rich is not installed.
-    """
+    """A progress bar of rich in the terminal. It stops when the object is deleted."""
 
     def __init__(self, steps: int) -> None:
         try:

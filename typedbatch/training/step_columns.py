@@ -84,12 +84,7 @@ class StepColumns:
         return self._storage is not None and self._storage is not _NOTHING
 
     def flat(self, steps: int, rows: Any = None) -> Any:
-        """Return the values of the first ``steps`` steps as rows.
-
-        Args:
-            steps: Number of steps.
-            rows: Indices of the rows of ``(environments * steps, ...)`` to return; None for all.
-        """
+        """Return the values of the first ``steps`` steps as rows, or those with some indices."""
         if self._rows is not None and steps == self._steps:  # hot path
             return self._rows if rows is None else self._rows.take(rows, 0)
         return _flat(self._storage, steps, rows)
@@ -232,12 +227,7 @@ def _is_preserved(values: Any, dtype: Any) -> bool:
 
 
 def require_same_shape(shape: tuple[int, ...], value: Any) -> None:
-    """Raise an error unless the values of a step have the shape of those before, and no mask that would be lost.
-
-    Raises:
-        StructureError: the shape differs.
-        LeafError: some values are masked.
-    """
+    """Raise an error unless the values of a step have the shape of those before, and are not masked."""
     if tuple(value.shape) != shape:
         raise StructureError(f"expected shape {list(shape)} as in the steps before, got {describe(value)}")
     if type(value) is not ndarray and (obstacle := mask_obstacle(value)):

@@ -28,14 +28,7 @@ _SCALES: Final = (
 
 @dataclass
 class Node:
-    """A node of the graph.
-
-    Attributes:
-        tag: Tag of its result.
-        mask: Bits of the parameters that it leads to.
-        children: Nodes of its inputs.
-        name: Name of the function.
-    """
+    """A node of the graph, with the bits of the parameters that it leads to in ``mask``."""
 
     tag: Tag
     mask: int
@@ -88,12 +81,7 @@ def _leads_to_sum(node: Node) -> bool:
 
 
 class Graph:
-    """The graph of a loss, and the parameters that it leads to.
-
-    Args:
-        root: ``grad_fn`` of the loss.
-        tag: Tag of the loss.
-    """
+    """The graph of a loss from its ``grad_fn`` on, and the parameters that it leads to."""
 
     def __init__(self, root: Any, tag: Tag) -> None:
         self.parameters: list[Any] = []
