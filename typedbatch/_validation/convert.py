@@ -81,9 +81,8 @@ def convert(batch: Any, into: Any, /, *, device: Device | None = None, dtype: Dt
     if plan.has_tensors:
         turns[TENSOR] = leaf_to_device(device, dtype)
     elif dtype is not None:
-        raise SettingError(
-            f"dtype= is for tensors, and {schema.name} declares none; declare tensors, as in RolloutBatch[Tensor]"
-        )
+        text = f"dtype= is for tensors, and {schema.name} declares none; declare tensors, as in RolloutBatch[Tensor]"
+        raise SettingError(text)
     result = _converted(batch, schema, plan.kind, turns)
     if type(batch.__dict__) is not dict:
         keep_meta(batch, result)

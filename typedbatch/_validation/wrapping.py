@@ -29,11 +29,7 @@ from typedbatch.schema.values import class_of
 
 
 def wrapped(function: Any, level: Level | None) -> Any:
-    """Return a validating function of the same sort, the class with a validating constructor, or a builtin unchanged.
-
-    Raises:
-        TypeError: ``function`` is not callable.
-    """
+    """Return a validating function of the same sort, a class with a validating constructor, or a builtin unchanged."""
     if isinstance(function, (staticmethod, classmethod)):
         return type(function)(wrapped(function.__func__, level))
     if not callable(function):
@@ -113,7 +109,6 @@ def _wrapper(function: Callable[..., Any], plans: _LazyPlan) -> Any:
             return plan.result(await function(*args, **kwargs), checked, level)
 
         return call_async
-
     if inspect.isasyncgenfunction(function):
         return _async_generator_wrapper(function, plans)
     if inspect.isgeneratorfunction(function):
@@ -127,7 +122,6 @@ def _wrapper(function: Callable[..., Any], plans: _LazyPlan) -> Any:
             return plan.returned((yield from relay(function(*args, **kwargs), plan.yielded(level))), level)
 
         return generate
-
     return _plain_wrapper(function, plans)
 
 
@@ -179,10 +173,8 @@ def _plain_wrapper(function: Callable[..., Any], plans: _LazyPlan) -> Any:
         result = function(*args, **kwargs)
         if not plan.checks_result:
             return result
-        checked = args, kwargs, sizes
-        return (
-            plan.awaited(result, checked, level) if inspect.iscoroutine(result) else plan.result(result, checked, level)
-        )
+        finish = plan.awaited if inspect.iscoroutine(result) else plan.result
+        return finish(result, (args, kwargs, sizes), level)
 
     return call
 

@@ -123,7 +123,10 @@ class Objects:
             return
         self._seen[id(value)] = value
         if isinstance(value, nn.Module):
-            self._visit_module(name, value, depth)
+            self.modules.setdefault(name, value)
+            for key, part in vars(value).items() if is_own(value) else ():
+                if key not in {"_parameters", "_buffers", "_modules"} and not key.endswith("_hooks"):
+                    self._visit(key, part, depth + 1)
         elif isinstance(value, Optimizer):
             self.optimizers.append(value)
         elif isinstance(value, (GeneratorType, zip)):
@@ -142,14 +145,6 @@ class Objects:
                 self._visit(key, part, depth + 1)
         else:
             self._visit_object(value, depth)
-
-    def _visit_module(self, name: str, module: nn.Module, depth: int) -> None:
-        self.modules.setdefault(name, module)
-        if is_own(module):
-            hidden = {"_parameters", "_buffers", "_modules"}
-            for key, part in vars(module).items():
-                if key not in hidden and not key.endswith("_hooks"):
-                    self._visit(key, part, depth + 1)
 
     def _visit_object(self, value: Any, depth: int) -> None:
         from typedbatch.buffers import ReplayBuffer

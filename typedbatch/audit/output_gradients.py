@@ -12,7 +12,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -28,12 +28,8 @@ _PATIENCE = 120.0
 
 def can_fork() -> bool:
     """Return True if this process can be copied: on Linux, as long as no GPU is in use."""
-    return sys.platform.startswith("linux") and not _uses_gpu()
-
-
-def _uses_gpu() -> bool:
-    initialized: Callable[[], bool] = torch.cuda.is_initialized
-    return initialized()
+    uses_gpu: Callable[[], bool] = torch.cuda.is_initialized
+    return sys.platform.startswith("linux") and not uses_gpu()
 
 
 def tensors_of_child(function: Callable[[], Any]) -> Any:
@@ -156,8 +152,7 @@ class OutputGradients:
 
     def used(self, number: int) -> set[int]:
         """Return the positions of an output at which the update has a gradient that is not small beside others."""
-        _, gradient = self._base[number].positions()
-        sizes = gradient.abs().amax(-1)
+        sizes = self._base[number].positions()[1].abs().amax(-1)
         return set((sizes > _SMALL * sizes.max()).nonzero()[:, 0].tolist())
 
     def width(self, number: int) -> int:
@@ -176,11 +171,7 @@ class OutputGradients:
 
     def effect(self, changed: Mapping[int, Any]) -> Effect | None:
         """Return where changed arguments have an effect; None if the update refuses them, or calls other networks."""
-
-        def compare() -> list[Any]:
-            return list(_compared(self._base, self._learn(changed)))
-
-        parts = in_child(compare)
+        parts = in_child(lambda: [*_compared(self._base, self._learn(changed))])
         if parts is None:
             return None
         outputs = [set(positions) for positions, _ in parts]
@@ -220,16 +211,11 @@ class _Recorder:
 
     @contextmanager
     def recording(self) -> Generator[None]:
-        handles = [
-            register_module_forward_pre_hook(self._before_call),
-            register_module_forward_hook(self._after_call, always_call=True),
-            register_optimizer_step_pre_hook(self._before_step),
-        ]
-        try:
+        with ExitStack() as stack:
+            stack.callback(register_module_forward_pre_hook(self._before_call).remove)
+            stack.callback(register_module_forward_hook(self._after_call, always_call=True).remove)
+            stack.callback(register_optimizer_step_pre_hook(self._before_step).remove)
             yield
-        finally:
-            for handle in handles:
-                handle.remove()
 
     def _before_step(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         for group in optimizer.param_groups:
@@ -253,10 +239,7 @@ class _Recorder:
         output = OutputGradient(tensor.detach().clone(), torch.zeros_like(tensor))
         self._numbers += tensor.numel()
         self.outputs.append(output)
-
-        def add(gradient: Tensor) -> None:
-            output.gradient.add_(gradient.detach())
-
+        add: Callable[[Tensor], object] = lambda gradient: output.gradient.add_(gradient.detach())  # noqa: E731
         tensor.register_hook(add)  # type: ignore[no-untyped-call]  # torch does not say what it takes
 
 

@@ -22,7 +22,6 @@ from torch._C import (
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.overrides import TorchFunctionMode
-from typing_extensions import override
 
 from typedbatch.audit.objects import Objects
 from typedbatch.audit.origins import Origins
@@ -192,14 +191,10 @@ class Trace:
         """Record the events of a block."""
         with _restored(), ExitStack() as stack:
             stack.enter_context(self.origins.reading(self._thread))
-            handles = [
-                register_optimizer_step_pre_hook(self._before_step),
-                register_optimizer_step_post_hook(self._after_step),
-                register_module_forward_pre_hook(self._before_call),
-                register_module_forward_hook(self._after_call, always_call=True),
-            ]
-            for handle in handles:
-                stack.callback(handle.remove)
+            stack.callback(register_optimizer_step_pre_hook(self._before_step).remove)
+            stack.callback(register_optimizer_step_post_hook(self._after_step).remove)
+            stack.callback(register_module_forward_pre_hook(self._before_call).remove)
+            stack.callback(register_module_forward_hook(self._after_call, always_call=True).remove)
             if "torch._dynamo" in sys.modules:  # Compiled functions run as they are written, and are seen.
                 stack.enter_context(torch.compiler.set_stance("force_eager"))
             with self._mode:
@@ -214,8 +209,8 @@ class Trace:
         del self._mode
 
     def _tell(self, event: str, *values: Any) -> None:
-        """Tell the checks of an event. Their own computations are not a part of the update."""
-        with DisableTorchFunction():
+        """Tell the checks of an event. Their own computations are not a part of the update, and have no gradients."""
+        with DisableTorchFunction(), torch.no_grad():
             for examine in self._of_events[event]:
                 try:
                     examine(*values)
@@ -286,20 +281,18 @@ class Trace:
         if name in ("eq", "ne", "__eq__", "__ne__") and any(tag.is_column(TOKENS) for tag in tags):
             self.compares_ids = True
         operation = Operation(name, args, kwargs, tensors, tags, out)
-        for examine in self._of_operations.get(name) or self._listen(name):
-            try:
-                examine(operation)
-            except Exception as error:  # noqa: BLE001  # whatever it is, the update goes on
-                self._note_failure(examine, error)
+        with torch.no_grad():
+            for examine in self._of_operations.get(name) or self._listen(name):
+                try:
+                    examine(operation)
+                except Exception as error:  # noqa: BLE001  # whatever it is, the update goes on
+                    self._note_failure(examine, error)
 
     def _listen(self, name: str) -> list[Callable[[Operation], None]]:
         """Return the methods of the checks that hear of an operation, and keep them for the next one of this name."""
-        hearing = [check for check in self.checks if "operation" in check.events]
-        methods: list[Callable[[Operation], None]] = [
-            check.operation for check in hearing if check.operations is None or name in check.operations
-        ]
-        self._of_operations[name] = methods
-        return methods
+        hearing = [check for check in self.checks if check.operations is None or name in check.operations]
+        self._of_operations[name] = [check.operation for check in hearing if "operation" in check.events]
+        return self._of_operations[name]
 
     def _tag_parts(self, call: Any, tags: list[Tag], tensors: list[Any], out: Any) -> None:
         """Tag the tensors of a tuple: the parts of a split, or several results."""
@@ -351,13 +344,11 @@ class _Mode(TorchFunctionMode):
         self._depth = -1
         """Number of modes of torch that are on without this one."""
 
-    @override
     def __enter__(self) -> Self:
         self._depth = _len_torch_function_stack()
         self.resume()
         return self
 
-    @override
     def __exit__(self, *_: object) -> None:
         self.pause()
 
@@ -372,7 +363,6 @@ class _Mode(TorchFunctionMode):
         if _len_torch_function_stack() == self._depth:
             _push_on_torch_function_stack(self)
 
-    @override
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if kwargs is None:
             kwargs = {}

@@ -75,12 +75,7 @@ def number_of(value: Any, name: str, least: float = 0, most: float = math.inf) -
 
 
 def as_slots(rings: Rings, index: Any) -> Any:
-    """Return the slot, or array of slots, that an index names; each holds a row.
-
-    Raises:
-        RowIndexError: A slot does not exist or holds no row, or not the one that was sampled; or the index is of
-            another kind.
-    """
+    """Return the slot, or array of slots, that an index names, or raise a RowIndexError if one holds no row."""
     if type(index) is ndarray and index.dtype is _INTP and index.ndim:  # hot path
         if rings.handed_out:
             require_same_rows(rings, index)

@@ -219,9 +219,8 @@ class Reader:
             if math.isfinite(gone := self._disk.overwritten(self._step)):
                 half = int(self._state.rings.capacity.max()) // 2
                 margin = min(max(2 * margin, 2 * math.ceil(gone)), half)
-        raise StorageError(
-            f"{self._disk.folder.path} is overwritten faster than it can be read; read fewer rows at once"
-        )
+        text = f"{self._disk.folder.path} is overwritten faster than it can be read; read fewer rows at once"
+        raise StorageError(text)
 
     def _refresh(self, margin: int) -> None:
         """Read the positions of the folder, and leave out the rows that the next ``margin`` rows will overwrite."""
@@ -265,6 +264,5 @@ class Reader:
         # Number of rows that are written before each slot is overwritten.
         ahead = (slots - rings.offset[ring] - rings.insertion[ring]) % rings.capacity[ring] - self._free(rings)[ring]
         if slots.size and gone > ahead.min() - (self.frames - 1):
-            raise StorageError(
-                f"rows of {self._disk.folder.path} were overwritten since these slots were sampled; sample again"
-            )
+            text = f"rows of {self._disk.folder.path} were overwritten since these slots were sampled; sample again"
+            raise StorageError(text)

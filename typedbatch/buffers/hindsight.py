@@ -159,9 +159,8 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
         """Set the rows that are read with another goal: the one achieved in ``future``. Slots are sorted and unique."""
         desired, goal = self._state.columns.__dict__["obs"].__dict__["desired_goal"], self._achieved_next(future)
         if goal.shape[1:] != desired.shape[1:]:
-            raise RowAssignmentError(
-                f"achieved goals must have the shape of desired goals {describe(desired)}, got {describe(goal)}", "obs"
-            )
+            text = f"achieved goals must have the shape of desired goals {describe(desired)}, got {describe(goal)}"
+            raise RowAssignmentError(text, "obs")
         goal = fitted(desired, goal)
         names = ("rew",) if self.compute_terminated_fn is None else ("rew", "terminated", "done")
         fields = {name: self._with_goal(name, slots, goal) for name in names}
@@ -189,13 +188,10 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
 
     def _achieved_next(self, slots: Slots) -> Array:
         """Return the goal that each row achieved in its ``obs_next``."""
-        columns = self._state.columns.__dict__
-        if self._state.save_obs_next:
-            reached: Array = take_slots(columns["obs_next"].__dict__["achieved_goal"], slots)
-        else:
-            reached = take_slots(
-                columns["obs"].__dict__["achieved_goal"], self._state.rings.next(slots, self._state.done)
-            )
+        state, name = self._state, "obs_next"
+        if not state.save_obs_next:
+            slots, name = state.rings.next(slots, state.done), "obs"
+        reached: Array = take_slots(state.columns.__dict__[name].__dict__["achieved_goal"], slots)
         return reached
 
     @classmethod

@@ -37,6 +37,7 @@ from typedbatch._core.kinds import (
     new_tree,
     object_array,
 )
+from typedbatch._core.lengths import require_tree
 from typedbatch._ops.conversion import leaf_to_numpy, map_leaves
 from typedbatch.buffers.columns import Fields, Lead, Plan
 from typedbatch.buffers.rings import Added, Slots
@@ -127,9 +128,6 @@ def ring_ids(rings: int, buffer_ids: Any) -> tuple[Any, int]:
     """Return an index of the rings that get a row each, and the number of rows.
 
     Without ``buffer_ids`` that is one row for each ring.
-
-    Raises:
-        StructureError: ``buffer_ids`` is not a list of integers, or names a ring that does not exist.
     """
     if buffer_ids is None:
         return slice(None), rings
@@ -147,8 +145,7 @@ def ring_ids(rings: int, buffer_ids: Any) -> tuple[Any, int]:
 
 def ids_of_rows(rings: int, batch: Any, buffer_ids: Any) -> NDArray[np.intp]:
     """Return the number of the ring of each row of a batch. In a buffer of one ring, ``buffer_ids`` is optional."""
-    if not isinstance(batch, Tree):
-        raise LeafError(f"extend() takes a Batch, got {describe(batch)}")
+    require_tree(batch, "extend()")
     if "rew" not in batch.__dict__:
         raise MissingFieldError(type(batch).__name__, "rew", batch.__dict__)
     rew = batch.__dict__["rew"]
@@ -157,9 +154,8 @@ def ids_of_rows(rings: int, batch: Any, buffer_ids: Any) -> NDArray[np.intp]:
     rows = leading_shape(rew)[0]
     if buffer_ids is None:
         if rings > 1:
-            raise StructureError(
-                f"a buffer of {rings} rings needs the ring of each of {rows} rows, got none; pass buffer_ids="
-            )
+            text = f"a buffer of {rings} rings needs the ring of each of {rows} rows, got none; pass buffer_ids="
+            raise StructureError(text)
         return np.zeros(rows, np.intp)
     ids, count = ring_ids(rings, buffer_ids)
     if count != rows:
@@ -169,18 +165,7 @@ def ids_of_rows(rings: int, batch: Any, buffer_ids: Any) -> NDArray[np.intp]:
 
 
 def normalize_rows(state: State, batch: Any, lead: Lead) -> tuple[Fields, NDArray[np.bool_], NDArray[Any]]:
-    """Return the fields of a batch that are stored, its ``done`` flags, and its rewards as an array.
-
-    Args:
-        state: State of the buffer.
-        batch: Rows to store.
-        lead: Leading shape of the rows.
-
-    Raises:
-        LeafError: ``batch`` is not a Batch.
-        MissingFieldError: A required field is missing.
-        RowAssignmentError: A reward is not a number, or a flag is not a bool.
-    """
+    """Return the fields of a batch that are stored, its ``done`` flags, and its rewards as an array."""
     if not isinstance(batch, Tree):
         raise LeafError(f"add() takes a Batch, got {describe(batch)}")
     fields = batch.__dict__.copy()

@@ -386,9 +386,8 @@ class ReplayBuffer(Generic[R, S]):
             SchemaError: The batch does not match ``into``.
         """
         if into is None and (device is not None or dtype is not None):
-            raise SettingError(
-                "device= and dtype= need into=, the type to sample; pass for example into=RolloutBatch[Tensor]"
-            )
+            text = "device= and dtype= need into=, the type to sample; pass for example into=RolloutBatch[Tensor]"
+            raise SettingError(text)
         rows, slots = self._sample(batch_size)
         return rows if into is None else convert(rows, into, device=device, dtype=dtype), slots
 

@@ -230,13 +230,8 @@ class Rings:
         self.ep_return[rings], self.ep_len[rings] = returns[now], steps[now]
         self.ep_return[rings[over]] = self.ep_len[rings[over]] = 0
         self.ep_start[rings] = np.where(over, self.insertion[rings], starts[now])
-        ended = np.flatnonzero(done)
-        added = Added(
-            local + self.offset[ids],
-            np.zeros(rew.shape),
-            np.zeros(len(ids), np.intp),
-            starts[episode] + self.offset[ids],
-        )
+        ended, offset = np.flatnonzero(done), self.offset[ids]
+        added = Added(local + offset, np.zeros(rew.shape), np.zeros(len(ids), np.intp), starts[episode] + offset)
         added.ep_return[ended], added.ep_len[ended] = returns[episode[ended]], steps[episode[ended]]
         return added
 
@@ -335,13 +330,8 @@ class Rings:
     def free(self) -> list[slice]:
         """Return the slots that hold no row as slices, at most two for each ring."""
         ranges = []
-        for offset, start, length, capacity in zip(
-            self.offset.tolist(),
-            self.occupancy.start.tolist(),
-            self.length.tolist(),
-            self.capacity.tolist(),
-            strict=True,
-        ):
+        columns = np.stack([self.offset, self.occupancy.start, self.length, self.capacity], 1)
+        for offset, start, length, capacity in columns.tolist():
             end = start + length
             if end < capacity:
                 ranges += [slice(offset, offset + start), slice(offset + end, offset + capacity)]
@@ -449,12 +439,6 @@ class Occupancy:
     """Slots that hold a row, computed once for all calls between two changes.
 
     Arrays have an entry for each ring, and must not be modified.
-
-    Args:
-        edges: First slot of each ring, and the number of all slots.
-        capacity: Number of slots of each ring.
-        insertion: Slot that the next row of each ring goes into, numbered from the beginning of the ring.
-        length: Number of rows of each ring.
     """
 
     rows: int

@@ -50,21 +50,7 @@ def state_of(buffer: Any, who: str = "this") -> State:
 
 
 class State:
-    """State of a buffer.
-
-    Args:
-        cls: Class of the buffer.
-        capacities: Number of slots of each ring.
-        options: Options of the buffer.
-        many: Whether a batch that is added without ``buffer_ids`` has a row for each ring; otherwise it is a single
-            row.
-
-    Raises:
-        TypeError: An option does not exist.
-        SizeError: ``stack_num`` is below 1, or above both 1,000 and the number of slots.
-        SettingError: ``random_seed`` is not a valid seed.
-        StorageError: The folder cannot be used.
-    """
+    """State of a buffer."""
 
     def __init__(self, cls: type, capacities: list[int], options: BufferOptions, *, many: bool = False) -> None:
         known: BufferOptions = {
@@ -82,6 +68,7 @@ class State:
         known["stack_num"] = self.stack_num
         self.options: BufferOptions = known
         self.many: bool = many
+        """Whether a batch that is added without ``buffer_ids`` has a row for each ring; else it is a single row."""
         self.save_obs_next: bool = not known["ignore_obs_next"]
         self.save_only_last_obs: bool = known["save_only_last_obs"]
         self.sample_avail: bool = known["sample_avail"]
@@ -160,20 +147,7 @@ class State:
     # ---- columns --------------------------------------------------------------------------------------------------
 
     def plan(self, batch: Any, fields: dict[str, Any], lead: tuple[()] | tuple[int]) -> Plan:
-        """Check rows, add columns for new fields, and return the pending writes.
-
-        Args:
-            batch: Batch that the rows come from, to be validated; None for rows of a buffer.
-            fields: Fields to store.
-            lead: Leading shape of the rows.
-
-        Raises:
-            RowAssignmentError: A value does not fit its column.
-            LeafError: A value cannot be stored.
-            SchemaError: ``batch``, or a sample, does not match the declared type.
-            SizeError: The buffer has a capacity of 0 rows.
-            StorageError: The storage cannot hold a new column.
-        """
+        """Check rows, of a batch to be validated or None, add columns for new fields, and return the pending writes."""
         if not self.rings.size:
             raise SizeError(f"this {self.name} has a capacity of 0 rows, so nothing can be added")
         plan = Plan(lead)
@@ -316,9 +290,8 @@ class State:
         if count == 0:
             return slots
         if count and not len(slots):
-            raise EmptyBufferError(
-                f"with sample_avail only rows of {self.stack_num} frames are sampled, and none is stored; add() more"
-            )
+            text = f"with sample_avail only rows of {self.stack_num} frames are sampled, and none is stored; add() more"
+            raise EmptyBufferError(text)
         return slots[self.rng.integers(0, max(len(slots), 1), len(slots) if count is None else count)]
 
     # ---- episodes -------------------------------------------------------------------------------------------------

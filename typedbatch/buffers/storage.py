@@ -119,9 +119,6 @@ class Disk(Memory):
         """Create a folder for a new buffer.
 
         The folder may exist if it is empty, or if the process that created it was killed before it had stored a buffer.
-
-        Raises:
-            StorageError: The folder cannot be used.
         """
         folder = Folder(Path(path).absolute(), write=True)
         with _storage_errors(f"{folder.path} cannot be created as a folder"):
@@ -191,9 +188,8 @@ class Disk(Memory):
         from typedbatch._core.tensors import bits, from_bits
 
         if like.device.type != "cpu":
-            raise StorageError(
-                f"tensors on {like.device} cannot be stored on disk; move them to the CPU first", ".".join(path)
-            )
+            text = f"tensors on {like.device} cannot be stored on disk; move them to the CPU first"
+            raise StorageError(text, ".".join(path))
         return from_bits(self.array(path, shape, bits(like.dtype)), like.dtype)
 
     def lay_out(self, buffer: dict[str, Any], columns: Tree, numbers: NDArray[np.float64]) -> None:

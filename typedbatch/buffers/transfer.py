@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from typedbatch._core.kinds import KINDS, OBJECT, TENSOR, Tree, describe, kind_of, leading_shape, new_tree
-from typedbatch._core.lengths import leaves
+from typedbatch._core.lengths import leaves, require_tree
 from typedbatch._ops.assignment import fill, require_all, set_rows
 from typedbatch._ops.casting import require_no_mask
 from typedbatch._ops.combine import require_names
@@ -26,7 +26,7 @@ from typedbatch.buffers.guard import prepare_change
 from typedbatch.buffers.incoming import flags, normalize_rows, warn_if_truncated
 from typedbatch.buffers.rings import Slots
 from typedbatch.buffers.state import State, state_of
-from typedbatch.errors import FieldNameError, LeafError, RowAssignmentError, SizeError, StructureError, under
+from typedbatch.errors import FieldNameError, RowAssignmentError, SizeError, StructureError, under
 
 if TYPE_CHECKING:
     from typedbatch.buffers.replay import ReplayBuffer
@@ -143,8 +143,7 @@ def _continue_episode(state: State, ring: int, slots: Slots) -> None:
 def set_batch(state: State, batch: Any) -> None:
     """Replace the contents; see :meth:`ReplayBuffer.set_batch`."""
     state.require_whole("set_batch()")
-    if not isinstance(batch, Tree):
-        raise LeafError(f"set_batch() takes a Batch, got {describe(batch)}")
+    require_tree(batch, "set_batch()")
     for path, leaf in leaves(batch.__dict__):
         if leading_shape(leaf) and leading_shape(leaf)[0] != state.rings.size:
             rows = leading_shape(leaf)[0]

@@ -70,9 +70,9 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
         if library_class(type(main_buffer)) is not ReplayBuffer:
             raise LeafError(f"the main buffer is a ReplayBuffer, got {describe(main_buffer)}")
         main = state_of(main_buffer)
-        if main.columns.__dict__ or main.storage.durable:
-            if main.columns.__dict__:
-                raise StructureError("the main buffer must be empty; pass a new ReplayBuffer")
+        if main.columns.__dict__:
+            raise StructureError("the main buffer must be empty; pass a new ReplayBuffer")
+        if main.storage.durable:
             raise StructureError("the main buffer must be in memory; pass path= to the CachedReplayBuffer instead")
         caches = count_of(cached_buffer_num, "cached_buffer_num", 1, MOST_RINGS)
         rows = count_of(max_episode_length, "max_episode_length", 1, MOST_SLOTS // caches)
@@ -115,9 +115,8 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
             batch = incoming.single_row(state, batch)
         ids = np.arange(self.cached_buffer_num)[caches] + 1
         if len(set(ids.tolist())) < rows:
-            raise StructureError(
-                f"add() takes at most one row for each cache, got buffer_ids {buffer_ids}; extend() takes several"
-            )
+            text = f"add() takes at most one row for each cache, got buffer_ids {buffer_ids}; extend() takes several"
+            raise StructureError(text)
         fields, done, rew = incoming.normalize_rows(state, batch, (rows,))
         plan = state.plan(batch, fields, (rows,))
 
@@ -174,11 +173,7 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
 
 
 class CachedState(State):
-    """State of a cached buffer, whose first ring is the main buffer. :class:`State` describes the other arguments.
-
-    Args:
-        main_hint: Class of the main buffer, with its type arguments.
-    """
+    """State of a cached buffer, whose first ring is the main buffer. :class:`State` describes the other arguments."""
 
     def __init__(self, cls: type, capacities: list[int], options: BufferOptions, main_hint: Any) -> None:
         super().__init__(cls, capacities, options, many=True)

@@ -209,9 +209,8 @@ def _lengths(tree: Any) -> NDArray[np.intp]:
     """Return the number of tokens of each row."""
     layout = layout_of(tree)
     if layout in ("ragged", "packed"):
-        raise StructureError(
-            f"the layout {layout!r} is not cut by columns; micro-batches take 'split', 'left' or 'right'"
-        )
+        text = f"the layout {layout!r} is not cut by columns; micro-batches take 'split', 'left' or 'right'"
+        raise StructureError(text)
     if layout == "split":
         counts: NDArray[np.intp] = flags_of(tree, "prompt_mask").sum(1) + flags_of(tree, "response_mask").sum(1)
     else:

@@ -120,9 +120,8 @@ def to_layout(
     """
     if layout not in _WRITERS:
         expected = ", ".join(map(repr, _WRITERS))
-        raise SettingError(
-            f"to_layout() expects one of {expected}, got {layout!r}{did_you_mean(str(layout), _WRITERS)}"
-        )
+        text = f"to_layout() expects one of {expected}, got {layout!r}{did_you_mean(str(layout), _WRITERS)}"
+        raise SettingError(text)
     if pad_token_id is None and layout not in ("ragged", "packed"):
         raise SettingError(f"the layout {layout!r} has padding; pass pad_token_id=, the id for padded positions")
     tree = require_tree(batch, "to_layout()")

@@ -17,7 +17,7 @@ from types import SimpleNamespace
 from typing import Annotated, Any, Union, get_args
 
 from typedbatch._core.declaration import SeparateSizes
-from typedbatch._core.kinds import ARRAY, BATCH, DISTRIBUTION, NONE, NUMBER, TENSOR, Tree, describe
+from typedbatch._core.kinds import ARRAY, BATCH, NONE, NUMBER, Tree, describe
 from typedbatch._ops.display import summary
 from typedbatch.errors import DeclarationError, Problem
 from typedbatch.schema import schema_of
@@ -136,8 +136,7 @@ class Call:
     ) -> tuple[Problem, ...]:
         """Return the problems of a refused result."""
         fields, values = self._bound(args, kwargs)
-        own = [slot.field for slot in self._results]
-        results = dict(zip((field.name for field in own), self._result_values(result) or (), strict=False))
+        own, results = self._results_of(result)
         problems = self._problems([*fields, *own], {**values, **results})
         found = tuple(problem for problem in problems if problem.path.startswith(RETURN))
         # If the arguments explain nothing, the call has changed them: compare with the sizes from before the call.
@@ -149,9 +148,7 @@ class Call:
 
     def result_violations(self, result: Any) -> tuple[Problem, ...]:
         """Return the rules on values that do not hold for a result."""
-        fields = [slot.field for slot in self._results]
-        values = self._result_values(result) or ()
-        return _violations(self.name, fields, dict(zip((field.name for field in fields), values, strict=False)))
+        return _violations(self.name, *self._results_of(result))
 
     def shown(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
         """Return a one-line summary of the checked arguments."""
@@ -159,8 +156,12 @@ class Call:
 
     def shown_result(self, result: Any) -> str:
         """Return a one-line summary of the result."""
-        names = (slot.field.name for slot in self._results)
-        return _summarize(dict(zip(names, self._result_values(result) or (), strict=False)))
+        return _summarize(self._results_of(result)[1])
+
+    def _results_of(self, result: Any) -> tuple[list[Field], dict[str, Any]]:
+        """Return a field for each value of a result that is checked, and the values."""
+        fields = [slot.field for slot in self._results]
+        return fields, dict(zip((field.name for field in fields), self._result_values(result) or (), strict=False))
 
     def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[list[Field], dict[str, Any]]:
         """Return a field for each argument that was passed, each of ``*args`` and ``**kwargs`` too, and the values."""
@@ -240,12 +241,7 @@ def _write_check(writer: CodeWriter, slots: Sequence[_Slot]) -> str:
     return writer.function(write, ", ".join(values) or "p0", 0)
 
 
-class _Absent:
-    def __repr__(self) -> str:
-        return "ABSENT"
-
-
-_ABSENT = _Absent()
+_ABSENT: Any = type("_Absent", (), {"__repr__": lambda _: "ABSENT"})()
 
 
 # ---- from annotations to slots ---------------------------------------------------------------------------------------
@@ -381,7 +377,7 @@ def _fields_with_sizes(schema: Schema, wanted: set[str]) -> tuple[Field, ...]:
                 for dim in option.shape.dims
             )
             reduced = Option(option.kind, shape=Shape(tuple(dims), option.shape.variadic))
-            useful = bool(names) and option.kind in (ARRAY, TENSOR, DISTRIBUTION)
+            useful = bool(names) and option.has_shape
             if useful and field in sure:
                 wanted -= names
         if useful:

@@ -68,11 +68,7 @@ class MetaSchema:
 
 
 def read_meta(hint: Any) -> MetaSchema:
-    """Read the annotation of ``meta``. A ``Mapping`` or ``dict`` declares no keys.
-
-    Raises:
-        DeclarationError: the annotation is neither of these nor a ``TypedDict``, or a name in it cannot be found.
-    """
+    """Read the annotation of ``meta``. A ``Mapping`` or ``dict`` declares no keys."""
     hint, _ = bare(hint)
     if typing_extensions.is_typeddict(get_origin(hint) or hint):
         return read_typed_dict(hint)

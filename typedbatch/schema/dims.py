@@ -110,11 +110,7 @@ class Shape:
 
 
 def shape_of_text(text: str) -> Shape:
-    """Parse a shape.
-
-    Raises:
-        DeclarationError: the text cannot be parsed, or makes no sense in a batch.
-    """
+    """Parse a shape, or raise a DeclarationError if it makes no sense in a batch."""
     dims = tuple(_dim(word, text) for word in text.split())
     variadic = [i for i, dim in enumerate(dims) if dim.sort in (Sort.SOME, Sort.REST)]
     if len(variadic) > 1:
@@ -132,9 +128,8 @@ def _dim(word: str, text: str) -> Dim:
     if "?" in marks:
         raise DeclarationError(f"the shape {text!r} has {word!r}, which is for trees of arrays and not for a field")
     if "{" in rest:
-        raise DeclarationError(
-            f"the shape {text!r} has {word!r}, which is for arguments of functions; a batch has none"
-        )
+        reason = f"the shape {text!r} has {word!r}, which is for arguments of functions; a batch has none"
+        raise DeclarationError(reason)
     broadcasts = "#" in marks
     if "_" in marks:
         return Dim(Sort.REST if "*" in marks else Sort.ANY, "" if "*" in marks else "_")
@@ -150,16 +145,18 @@ def _dim(word: str, text: str) -> Dim:
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {"min": min, "max": max, "abs": abs}
 """The functions that an expression may call."""
-_ALLOWED = (
-    ast.Expression,
-    ast.BinOp,
-    ast.UnaryOp,
-    *(ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.UAdd, ast.USub),
-    ast.Name,
-    ast.Load,
-    ast.Constant,
-    ast.Call,
-)
+_OPERATORS: Final[dict[type[ast.AST], Callable[..., Any]]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+    ast.UAdd: operator.pos,
+    ast.USub: operator.neg,
+}
+_ALLOWED = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.Name, ast.Load, ast.Constant, ast.Call, *_OPERATORS)
 
 
 def _require_expression(expression: str, text: str) -> None:
@@ -199,17 +196,6 @@ def _require_expression(expression: str, text: str) -> None:
 MOST: Final = 2**63 - 1
 """The largest size that an array can have."""
 _MOST_BITS: Final = 4096
-_OPERATORS: Final[dict[type[ast.AST], Callable[..., Any]]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.Pow: operator.pow,
-    ast.UAdd: operator.pos,
-    ast.USub: operator.neg,
-}
 
 
 class _TooLargeError(OverflowError):

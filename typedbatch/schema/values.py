@@ -190,9 +190,8 @@ def _numpy_shape(hint: Any) -> Shape:
     if hint is Any or hint is tuple or (len(sizes) == 2 and sizes[1] is Ellipsis):
         return WITH_ROWS
     if get_origin(hint) is not tuple:
-        raise DeclarationError(
-            f"{_short(hint)} is not a shape; numpy's are tuples, as in ndarray[tuple[int, int], Any]"
-        )
+        text = f"{_short(hint)} is not a shape; numpy's are tuples, as in ndarray[tuple[int, int], Any]"
+        raise DeclarationError(text)
     dims = []
     for position, size in enumerate(sizes):
         choices = get_args(size) if get_origin(size) is Literal else ()
@@ -205,9 +204,8 @@ def _numpy_shape(hint: Any) -> Shape:
         elif size is int or size is Any:
             dims.append(Dim(Sort.ANY, "_"))
         else:
-            raise DeclarationError(
-                f"{_short(size)} is not a size; sizes are int, Literal[4], or a NewType of int for a name"
-            )
+            reason = f"{_short(size)} is not a size; sizes are int, Literal[4], or a NewType of int for a name"
+            raise DeclarationError(reason)
     return Shape(tuple(dims))
 
 
@@ -217,9 +215,8 @@ def _numpy_dtypes(hint: Any) -> Dtypes | None:
         return None
     cls = class_of(hint)
     if not isinstance(cls, type) or not issubclass(cls, np.dtype):
-        raise DeclarationError(
-            f"{_short(hint)} is not a dtype; write np.dtype[{_short(hint)}], or NDArray[{_short(hint)}]"
-        )
+        text = f"{_short(hint)} is not a dtype; write np.dtype[{_short(hint)}], or NDArray[{_short(hint)}]"
+        raise DeclarationError(text)
     (scalar,) = get_args(hint) or (getattr(cls, "type", None) or Any,)
     scalars = alternatives(bare(scalar)[0])
     for scalar in scalars:

@@ -21,9 +21,8 @@ def example_meta(schema: MetaSchema, path: str) -> dict[str, Any]:
         try:
             meta[name] = example_value(schema.keys[name].hint)
         except SettingError:
-            raise SettingError(
-                f"no example is known of meta[{name!r}]; pass a value: fields={{{path!r}: ...}}", path
-            ) from None
+            text = f"no example is known of meta[{name!r}]; pass a value: fields={{{path!r}: ...}}"
+            raise SettingError(text, path) from None
     return meta
 
 

@@ -132,14 +132,7 @@ class Vector:
         return self.obs is not None and self._last_user[0] is self._token
 
     def reset(self, seed: int | None = None) -> tuple[Any, Mapping[str, Any]]:
-        """Begin an episode in each environment, with the seeds ``seed``, ``seed + 1``, ....
-
-        Raises:
-            EnvironmentFailedError: an environment has raised an error or does not answer, or has failed before and
-                cannot be created again.
-            LeafError: the observations have no rows.
-            StructureError: the observations do not have a row for each environment.
-        """
+        """Begin an episode in each environment, with the seeds ``seed``, ``seed + 1``, ...."""
         self.obs = None
         self.position += 1
         if self._broken:
@@ -156,14 +149,7 @@ class Vector:
         return obs, info
 
     def step(self, act: Any) -> Step:
-        """Step each environment. After any error, new episodes begin in all environments.
-
-        Raises:
-            EnvironmentFailedError: an environment has raised an error, or takes too long.
-            StructureError: an outcome does not have a row for each environment, or the last observation of an episode
-                is missing.
-            LeafError: rewards are not numbers, or flags are not bools.
-        """
+        """Step each environment. After any error, new episodes begin in all environments."""
         skipped = self._to_reset
         self.obs = None
         self.position += 1

@@ -9,11 +9,11 @@ import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
-from typedbatch._core.kinds import ARRAY, KINDS, MAPPING, TENSOR, describe
+from typedbatch._core.kinds import ARRAY, KINDS, MAPPING, TENSOR, blank, describe
 from typedbatch._ops.construct import to_leaf
 from typedbatch._space_values import copied, named
 from typedbatch.errors import SettingError, StructureError, under
-from typedbatch.training.step_columns import common_dtype, zeros_of
+from typedbatch.training.step_columns import common_dtype
 
 
 class Infos:
@@ -114,7 +114,7 @@ def _zeros(value: Any, before: Any) -> Any:
     if before is not None:
         return before
     leaf = to_leaf(value)
-    return zeros_of(leaf, leaf.shape) if KINDS[type(leaf)] in (ARRAY, TENSOR) else leaf
+    return blank(leaf, leaf.shape) if KINDS[type(leaf)] in (ARRAY, TENSOR) else leaf
 
 
 def _filled(value: Any, zeros: Any) -> Any:
@@ -140,9 +140,6 @@ def _put(value: Any, other: Any, rows: Any) -> Any:
             f"{describe(other)} from those whose episode has ended"
         )
     dtype = common_dtype(value, other)
-    if dtype == value.dtype:
-        put = copied(value)
-    else:
-        put = value.to(dtype) if kind is TENSOR else value.astype(dtype)
+    put = copied(value) if dtype == value.dtype else value.to(dtype) if kind is TENSOR else value.astype(dtype)
     put[rows] = other[rows]
     return put

@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from typing_extensions import override
 
 from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch.audit.report import here
@@ -29,13 +28,11 @@ class Reads(Check, code="TB505 unread-field"):
         self._apart = 0.0
         """Mean difference of ``old_logp`` and ``rollout_logp`` of the tokens that count."""
 
-    @override
     def backward(self, loss: Tensor) -> None:
         for field in self.trace.tag_of(loss).fields:
             self._learns_from.add(field.origin)
             self._in_losses.add(field.name.split(".")[0])
 
-    @override
     def end(self) -> None:
         origins = self.trace.origins
         read = set().union(*origins.read.values())
@@ -58,19 +55,16 @@ class Reads(Check, code="TB505 unread-field"):
         if "response_mask" in self._in_losses and not LOSS_MASKS & read and self._masks_differ:
             self._found("the loss reads response_mask, which includes tokens of tools, but never loss_mask", place="")
 
-    @override
     def read(self, batch: Any, name: str, value: Any, tag: Tag | None) -> None:
         fields = object.__getattribute__(batch, "__dict__")
         if name == "response_mask" and "loss_mask" in fields and fields["loss_mask"].shape == value.shape:
-            with torch.no_grad():
-                self._masks_differ = self._masks_differ or bool((value != fields["loss_mask"]).any())
+            self._masks_differ = self._masks_differ or bool((value != fields["loss_mask"]).any())
         if name == "old_logp" and not self._apart:
             mask = "response_mask" if fields.get("loss_mask") is None else "loss_mask"  # a tool's have no rollout_logp
             others = [fields.get(other) for other in ("rollout_logp", mask)]
             if all(isinstance(other, Tensor) and other.shape == value.shape for other in others):
-                with torch.no_grad():
-                    apart = (value.float() - others[0].float()).abs()[others[1].bool()]
-                    self._apart = float(apart.mean()) if apart.numel() else 0.0
+                apart = (value.float() - others[0].float()).abs()[others[1].bool()]
+                self._apart = float(apart.mean()) if apart.numel() else 0.0
 
     def _find_older(self, read: set[str]) -> None:
         """Note samples of other weights, which no ratio or weight corrects."""
@@ -94,7 +88,6 @@ _LARGEST_OF_ENGINES: Final = 0.05
 class Dtypes(Check, code="TB510 suspect-values", operations=DIFFERENCES):
     """Log-probabilities of a dtype that is exact enough for a ratio."""
 
-    @override
     def operation(self, operation: Operation) -> None:
         for tensor, tag in zip(operation.tensors, operation.tags, strict=True):
             if tag.is_column(OLD_LOGP) and isinstance(tensor, Tensor) and tensor.dtype in _COARSE:
@@ -116,7 +109,6 @@ class Changes(Check, code="TB510 suspect-values"):
         super().__init__(trace)
         self._set: dict[tuple[int, str], str] = {}
 
-    @override
     def operation(self, operation: Operation) -> None:
         name, tensor, tag = operation.name, operation.tensors[0], operation.tags[0]
         if (
@@ -131,21 +123,17 @@ class Changes(Check, code="TB510 suspect-values"):
         key = (id(base), here(), f"{tensor.storage_offset()} {tuple(tensor.shape)}")
         before = _CHANGED.get(key)
         if before is not None and before() is base:
-            self._found(
-                f"{tag.column.name} is changed in place again, by {name.strip('_')}; compute new values instead"
-            )
+            text = f"{tag.column.name} is changed in place again, by {name.strip('_')}; compute new values instead"
+            self._found(text)
         _CHANGED[key] = weakref.ref(base, lambda _: _CHANGED.pop(key, None))
 
-    @override
     def written(self, batch: Any, name: str) -> None:
         if name in _OF_LOSSES:
             self._set[id(batch), name] = here()
 
-    @override
     def read(self, batch: Any, name: str, value: Any, tag: Tag | None) -> None:
         self._set = {key: place for key, place in self._set.items() if key[1] != name}
 
-    @override
     def end(self) -> None:
         for (_, name), place in self._set.items() if self.trace.backwards else ():
             text = f"{name} is set here, and never read afterwards; is it set too late?"
@@ -172,7 +160,6 @@ class Inputs(Check, code="TB503 other-rows"):
         super().__init__(trace)
         self._paths: dict[str, dict[tuple[str, ...], tuple[str, str]]] = {"obs": {}, "obs_next": {}}
 
-    @override
     def operation(self, operation: Operation) -> None:
         first = operation.tags[0]
         if first.models or not first.fields or not any(tag.models and not tag.fields for tag in operation.tags[1:]):
@@ -182,7 +169,6 @@ class Inputs(Check, code="TB503 other-rows"):
                 models = frozenset().union(*(tag.models for tag in operation.tags[1:]))
                 self._paths[name].setdefault((*first.path, "->", operation.name), (here(), ", ".join(sorted(models))))
 
-    @override
     def end(self) -> None:
         now, after = self._paths["obs"], self._paths["obs_next"]
         if not now or not after or set(now) & set(after):
@@ -190,9 +176,8 @@ class Inputs(Check, code="TB503 other-rows"):
         (path, (_, _)), (other, (place, network)) = next(iter(now.items())), next(iter(after.items()))
         if path[-1] != other[-1]:
             return
-        self._found(
-            f"{network} takes {_shown('obs_next', other)}, but obs goes through {_shown('obs', path)}", place=place
-        )
+        text = f"{network} takes {_shown('obs_next', other)}, but obs goes through {_shown('obs', path)}"
+        self._found(text, place=place)
 
 
 def _shown(name: str, path: tuple[str, ...]) -> str:
@@ -206,7 +191,6 @@ class Observations(Check, code="TB510 suspect-values"):
         super().__init__(trace)
         self._seen: set[int] = set()
 
-    @override
     def read(self, batch: Any, name: str, value: Any, tag: Tag | None) -> None:
         if name not in OBS or (tag is not None and (tag.rows is None or tag.rows.origin in self._seen)):
             return
@@ -219,8 +203,7 @@ class Observations(Check, code="TB510 suspect-values"):
             return
         if getattr(other, "shape", None) != value.shape or value.ndim < 2 or len(value) < _FEWEST:
             return
-        with torch.no_grad():
-            now, after = _rows_of(value), _rows_of(other)
+        now, after = _rows_of(value), _rows_of(other)
         if 2 * len(set(now)) < len(set(after)):
             text = f"obs has {len(set(now))} different rows of {len(value)}, but obs_next has {len(set(after))}"
             self._found(f"{text}; is obs kept up to date?")
@@ -243,10 +226,9 @@ class Observations(Check, code="TB510 suspect-values"):
     def _find_constant(self, value: Any) -> None:
         if not isinstance(value, (Tensor, np.ndarray)) or value.ndim < 2 or len(value) < _FEWEST // 2:
             return
-        with torch.no_grad():
-            if _is_constant(value):
-                text = f"obs is the same at all {len(value)} steps; is one array stored again and again?"
-                self._found(text, is_certain=False)
+        if _is_constant(value):
+            text = f"obs is the same at all {len(value)} steps; is one array stored again and again?"
+            self._found(text, is_certain=False)
 
 
 def _is_constant(value: Any) -> bool:
@@ -269,13 +251,11 @@ class Ends(Check, code="TB510 suspect-values"):
         super().__init__(trace)
         self._is_noted = False
 
-    @override
     def read(self, batch: Any, name: str, value: Any, tag: Tag | None) -> None:
         fields = object.__getattribute__(batch, "__dict__")
         if name != "response_ids" or self._is_noted or "response_mask" not in fields or value.ndim != 2:
             return
-        with torch.no_grad():
-            ids, mask = (np.asarray(leaf_to_numpy(fields[key])) for key in (name, "response_mask"))
+        ids, mask = (np.asarray(leaf_to_numpy(fields[key])) for key in (name, "response_mask"))
         if ids.shape != mask.shape:
             return
         end = _end_behind(ids, mask.astype(bool))

@@ -7,7 +7,6 @@ from typing import Any, Final
 import numpy as np
 import torch
 from torch import Tensor
-from typing_extensions import override
 
 from typedbatch.audit.tags import ADVANTAGES, ELEMENTWISE, LOSS_MASKS, PRODUCTS, UNKNOWN, Tags, dim_of, listed
 from typedbatch.audit.trace import Check, Operation, Trace
@@ -30,7 +29,6 @@ class Formulas(Check, code="TB507 wrong-weight"):
         super().__init__(trace)
         self._expected = Tags()
 
-    @override
     def operation(self, operation: Operation) -> None:
         name, tag = operation.name, operation.tags[0]
         if name in _TAKES_LOGITS and tag.made_by == "softmax" and tag.from_model:
@@ -70,10 +68,9 @@ class Formulas(Check, code="TB507 wrong-weight"):
         """Keep in mind a product of values and the probabilities of choices, along the last dimension."""
         for probs, tag, values, _ in operation.both_ways():
             is_table = isinstance(operation.out, Tensor) and probs.ndim > 1 and probs.shape == values.shape
-            if is_table and tag.from_model and tag.made_by in ("softmax", "exp"):
-                with torch.no_grad():
-                    if bool(((probs.detach().sum(-1) - 1).abs() < _CLOSE).all()):
-                        self._expected.put(operation.out, tag)
+            is_choice = is_table and tag.from_model and tag.made_by in ("softmax", "exp")
+            if is_choice and bool(((probs.detach().sum(-1) - 1).abs() < _CLOSE).all()):
+                self._expected.put(operation.out, tag)
 
     def _find_expectation(self, operation: Operation) -> None:
         tensor, dim = operation.tensors[0], dim_of(operation.args, operation.kwargs)
@@ -96,8 +93,7 @@ class Formulas(Check, code="TB507 wrong-weight"):
         out, tensor = operation.out, operation.tensors[0]
         if not isinstance(out, Tensor) or out.numel() < _FEWEST or not operation.tags[0].from_model:
             return
-        with torch.no_grad():
-            is_constant = bool(out.min() == out.max()) and bool(tensor.max() - tensor.min() > 1e-3)
+        is_constant = bool(out.min() == out.max()) and bool(tensor.max() - tensor.min() > 1e-3)
         if is_constant:
             text = (
                 f"{operation.name} makes all {out.numel()} values {out.detach().min().item():g}; is min= or max= meant?"
@@ -152,7 +148,6 @@ class Accumulation(Check, code="TB510 suspect-values", operations=frozenset({"__
         self._taken = Tags()
         """Values that were taken at an index, which Python gives back to ``__setitem__`` after ``+=``."""
 
-    @override
     def operation(self, operation: Operation) -> None:
         if operation.name == "__getitem__":
             if isinstance(operation.out, Tensor):
@@ -173,10 +168,9 @@ def _repeated(index: Any) -> int:
     parts = [
         part for part in (index if isinstance(index, tuple) else (index,)) if isinstance(part, (Tensor, np.ndarray))
     ]
-    with torch.no_grad():
-        tensors = [torch.as_tensor(part) for part in parts]
-        if not tensors or any(tensor.is_floating_point() or tensor.dtype == torch.bool for tensor in tensors):
-            return 0
-        shape = np.broadcast_shapes(*(tensor.shape for tensor in tensors))
-        positions = torch.stack([tensor.expand(shape).reshape(-1) for tensor in tensors], 1)
-        return len(positions) - len(torch.unique(positions, dim=0))
+    tensors = [torch.as_tensor(part) for part in parts]
+    if not tensors or any(tensor.is_floating_point() or tensor.dtype == torch.bool for tensor in tensors):
+        return 0
+    shape = np.broadcast_shapes(*(tensor.shape for tensor in tensors))
+    positions = torch.stack([tensor.expand(shape).reshape(-1) for tensor in tensors], 1)
+    return len(positions) - len(torch.unique(positions, dim=0))

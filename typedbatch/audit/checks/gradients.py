@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import torch
 from torch import Tensor
-from typing_extensions import override
 
 from typedbatch.audit.objects import parameters_of
 from typedbatch.audit.report import LossTerm, here
@@ -155,7 +154,6 @@ class Gradients(Check, code="TB509 stale-gradient"):
         self._waiting: list[str] = []
         self._used: set[str] = set()
 
-    @override
     def backward(self, loss: Tensor) -> None:
         if not bool(loss.detach().isfinite().all()):
             self._found(f"the loss is {loss.detach().flatten()[0].item()}", code="TB510 suspect-values")
@@ -167,7 +165,6 @@ class Gradients(Check, code="TB509 stale-gradient"):
             elif now is gradient and now._version == version and bool(now.any()):  # noqa: SLF001  # no other way
                 self._kept.add(key)
 
-    @override
     def step(self, optimizer: torch.optim.Optimizer) -> None:
         parameters = parameters_of(optimizer)
         kept = [parameter for parameter in parameters if id(parameter) in self._kept and parameter.grad is not None]
@@ -177,7 +174,6 @@ class Gradients(Check, code="TB509 stale-gradient"):
                 f"the gradients of {', '.join(sorted(names))} include those of the step before; zero_grad() is missing"
             )
 
-    @override
     def stepped(self, optimizer: torch.optim.Optimizer) -> None:
         self._used.update(self._waiting)
         self._waiting = []
@@ -186,7 +182,6 @@ class Gradients(Check, code="TB509 stale-gradient"):
             if parameter.grad is not None:
                 self._left[id(parameter)] = (parameter, parameter.grad, parameter.grad._version)  # noqa: SLF001
 
-    @override
     def end(self) -> None:
         if self.trace.steps and self._waiting:
             count = len(self._waiting)
@@ -209,10 +204,6 @@ class _Loss:
     """Ids of the parameters whose gradients were removed since the backward pass."""
     is_stepped: bool = False
 
-    def adds_to(self, parameters: list[Any]) -> bool:
-        """Return True if gradients of this loss are in those of a parameter now."""
-        return any(self.graph.bits_of([one]) and id(one) not in self.cleared for one in parameters[:1])
-
     def is_cleared(self) -> bool:
         """Return True if no parameter has a gradient any more."""
         gradients = [parameter.grad for parameter in self.graph.parameters if parameter.is_leaf]
@@ -232,7 +223,6 @@ class Learning(Check, code="TB504 wrong-gradient", operations=SUMS):
         self._stepped: dict[int, Any] = {}
         self._reached: set[int] = set()
 
-    @override
     def operation(self, operation: Operation) -> None:
         """Leave a mark at a sum of values with a gradient and values of a model without one."""
         out = operation.out
@@ -261,7 +251,6 @@ class Learning(Check, code="TB504 wrong-gradient", operations=SUMS):
         """Return True if models are those of the others, or copies of them, as a reference is of a policy."""
         return all(one in others or any((one, other) in self._twins for other in others) for one in models)
 
-    @override
     def backward(self, loss: Tensor) -> None:
         if any(known.is_stepped for known in self._losses):
             self._judge()
@@ -281,7 +270,6 @@ class Learning(Check, code="TB504 wrong-gradient", operations=SUMS):
                     place=where,
                 )
 
-    @override
     def step(self, optimizer: torch.optim.Optimizer) -> None:
         self._find_foreign(optimizer)
         parameters = parameters_of(optimizer)
@@ -291,7 +279,6 @@ class Learning(Check, code="TB504 wrong-gradient", operations=SUMS):
             known.stepped.update((id(parameter), parameter) for parameter in parameters)
             known.is_stepped = True
 
-    @override
     def stepped(self, optimizer: torch.optim.Optimizer) -> None:
         parameters = [parameter for parameter in parameters_of(optimizer) if parameter.requires_grad]
         is_idle = all(parameter.grad is None for parameter in parameters)
@@ -304,7 +291,8 @@ class Learning(Check, code="TB504 wrong-gradient", operations=SUMS):
         """Report gradients of a loss that teaches another optimizer's parameters through all of this one's."""
         parameters = parameters_of(optimizer)
         ids = {id(parameter) for parameter in parameters}
-        added = [known for known in self._losses if known.adds_to(parameters)]
+        first = parameters[:1]
+        added = [one for one in self._losses if one.graph.bits_of(first) and not {*map(id, first)} <= one.cleared]
         own = [known for known in added if not known.graph.others(ids)]
         for known in added:
             others = known.graph.others(ids)
@@ -317,7 +305,6 @@ class Learning(Check, code="TB504 wrong-gradient", operations=SUMS):
                     "zero_grad(), before that backward()"
                 )
 
-    @override
     def end(self) -> None:
         self._judge()
         self._find_unowned()

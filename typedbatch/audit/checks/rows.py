@@ -7,9 +7,7 @@ from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
-import torch
 from torch import Tensor
-from typing_extensions import override
 
 from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch.audit import tags
@@ -25,7 +23,6 @@ _OF_LOSSES: Final = tags.ADVANTAGES | tags.RETURNS | tags.OLD_LOGP | tags.MASKS 
 class AllRows(Check, code="TB502 all-rows", operations=tags.ELEMENTWISE):
     """The combination of ``(N, 1)`` or ``(N, N)`` with ``(N,)``, which pairs each row with all rows."""
 
-    @override
     def operation(self, operation: Operation) -> None:
         pairs = list(zip(operation.tensors, operation.tags, strict=True))
         for number, (one, first) in enumerate(pairs):
@@ -65,7 +62,6 @@ def _of(value: tuple[Any, Tag]) -> str:
 class SameRows(Check, code="TB503 other-rows", operations=tags.ELEMENTWISE):
     """The combination of values of the same origin row by row."""
 
-    @override
     def operation(self, operation: Operation) -> None:
         if not isinstance(operation.out, Tensor) or not operation.out.ndim:
             return
@@ -87,7 +83,6 @@ class SameRows(Check, code="TB503 other-rows", operations=tags.ELEMENTWISE):
 class SameColumns(Check, code="TB503 other-rows", operations=tags.PRODUCTS):
     """The product of the mask of a loss with values of tokens, position by position."""
 
-    @override
     def operation(self, operation: Operation) -> None:
         for _, mask, _, other in operation.both_ways():
             if (
@@ -110,24 +105,20 @@ class SameColumns(Check, code="TB503 other-rows", operations=tags.PRODUCTS):
 class Priorities(Check, code="TB503 other-rows"):
     """Priorities in the order of the rows that were sampled."""
 
-    @override
     def priorities(self, values: Any) -> None:
         rows = self.trace.tag_of(values).rows
         if rows is not None and len(rows.ids) > 1 and not rows.is_range():
-            self._found(
-                f"priorities of rows {_some(rows)} are written to the slots of rows 0, 1, 2..; are rows shuffled?"
-            )
+            text = f"priorities of rows {_some(rows)} are written to the slots of rows 0, 1, 2..; are rows shuffled?"
+            self._found(text)
 
 
 class SampledRows(Check, code="TB503 other-rows"):
     """Rows that are looked up in the buffer that they were sampled from."""
 
-    @override
     def sampled(self, batch: Any, buffer: Any, slots: Any) -> None:
-        with torch.no_grad():
-            mine = np.asarray(leaf_to_numpy(object.__getattribute__(batch, "__dict__").get("act")))
-            theirs = np.asarray(leaf_to_numpy(_GET(buffer, slots, "act", stack_num=1)))
-            is_same = mine.shape == theirs.shape and np.array_equal(mine, theirs.astype(mine.dtype))
+        mine = np.asarray(leaf_to_numpy(object.__getattribute__(batch, "__dict__").get("act")))
+        theirs = np.asarray(leaf_to_numpy(_GET(buffer, slots, "act", stack_num=1)))
+        is_same = mine.shape == theirs.shape and np.array_equal(mine, theirs.astype(mine.dtype))
         if mine.dtype != object and not is_same:
             self._found("the rows are not those of the buffer at these slots; is it another buffer?")
 
@@ -153,7 +144,6 @@ _UID = frozenset({"uid"})
 class Grouping(Check, code="TB503 other-rows", operations=tags.REDUCING):
     """Rewards that are viewed as a table of prompts and samples, and batches whose fields are of different rows."""
 
-    @override
     def operation(self, operation: Operation) -> None:
         table = operation.tags[0].table
         if table is None or operation.tensors[0].ndim != 2:
@@ -172,7 +162,6 @@ class Grouping(Check, code="TB503 other-rows", operations=tags.REDUCING):
                 f"from {listed(operation.tags[0].names)}; groups(batch, 'uid') finds the rows of a prompt"
             )
 
-    @override
     def grouped(self, name: str, values: Any) -> None:
         known = self.trace.tags.of(values)
         if known is None or known.rows is None:
@@ -188,7 +177,6 @@ class Grouping(Check, code="TB503 other-rows", operations=tags.REDUCING):
                 f"{there[cut[0]]}; compute what depends on groups before rows are divided"
             )
 
-    @override
     def end(self) -> None:
         for owner, place, rows, uids in self.trace.origins.pairs:
             known = {path: np.asarray(leaf_to_numpy(uid)) for path, uid in uids.items()}

@@ -9,7 +9,6 @@ from typing import Any, Final
 import numpy as np
 import torch
 from torch import Tensor, nn
-from typing_extensions import override
 
 from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch.audit import tags
@@ -40,7 +39,6 @@ class Networks(Check, code="TB506 wrong-network"):
         self._targets = {twin: (name, self._sizes(twin)) for name, twin in pairs}
         """Names of slow copies, each with the name of what it follows and the norms of its parameters at first."""
 
-    @override
     def stepped(self, optimizer: torch.optim.Optimizer) -> None:
         for parameter in parameters_of(optimizer):
             self._stepped.add(id(parameter))
@@ -77,7 +75,6 @@ class Networks(Check, code="TB506 wrong-network"):
                 text = f"{name} is trained in evaluation mode, in which {type(parts[0]).__name__} does something else"
                 self._found(f"{text}; is train() forgotten?", place="", is_certain=False)
 
-    @override
     def end(self) -> None:
         if not self.trace.backwards:
             return
@@ -136,7 +133,6 @@ class Loading(Check, code="TB506 wrong-network"):
         super().__init__(trace)
         self._fresh = {name for name, iterator in trace.objects.iterators.items() if is_used_up(iterator) is False}
 
-    @override
     def loading(self, module: nn.Module, state: Mapping[str, Any]) -> None:
         own = module.state_dict()
         if own and state and not own.keys() & state.keys():
@@ -144,7 +140,6 @@ class Loading(Check, code="TB506 wrong-network"):
             text = f"a state is loaded that has no tensor of the module: it has {some!r}, the module {other!r}"
             self._found(text, place=here())
 
-    @override
     def end(self) -> None:
         for name in sorted(self._fresh):
             if is_used_up(self.trace.objects.iterators[name]):
@@ -167,7 +162,6 @@ class Targets(Check, code="TB508 wrong-target", operations=frozenset({"cat", "co
         self._after: Any = None
         self._wrong: list[tuple[str, str, frozenset[str], bool]] = []
 
-    @override
     def operation(self, operation: Operation) -> None:
         if operation.name in ("cat", "concat"):
             self._find_mixed(operation)
@@ -187,14 +181,12 @@ class Targets(Check, code="TB508 wrong-target", operations=frozenset({"cat", "co
             if is_before and any(other.is_column(tags.NEXT_OBS) for other in operation.tags):
                 self._found(f"obs_next is joined with values of {listed(tag.models)} for obs; take those for obs_next")
 
-    @override
     def valued(self, name: str, values: Any) -> None:
         if name == "v_s_":
             self._after = values
         elif self._after is not None and len(values) > 1 and np.ptp(values) > 0 and np.array_equal(values, self._after):
             self._found("the values of obs_next, given as v_s_, are those of obs, given as v_s")
 
-    @override
     def bootstrap(self, values: Any) -> None:
         tag = self.trace.tag_of(values)
         if tag.from_model and tag.has_any(tags.NEXT_OBS):
@@ -218,13 +210,12 @@ class Targets(Check, code="TB508 wrong-target", operations=frozenset({"cat", "co
         ends = self._ends(rew, len(value))
         if ends is None or not value.numel():
             return
-        with torch.no_grad():
-            is_zero = (value.detach().reshape(value.shape[0], -1) == 0).all(-1).cpu()
-            terminated, cut = ends
-            going = ~terminated & ~cut
-            wrong = int((terminated & ~is_zero).sum())
-            counted = int((going & ~is_zero).sum())
-            lost = int((cut & is_zero).sum())
+        is_zero = (value.detach().reshape(value.shape[0], -1) == 0).all(-1).cpu()
+        terminated, cut = ends
+        going = ~terminated & ~cut
+        wrong = int((terminated & ~is_zero).sum())
+        counted = int((going & ~is_zero).sum())
+        lost = int((cut & is_zero).sum())
         if wrong:
             seen = "" if is_masked else "; terminated was not read for it"
             text = f"the target counts the value of obs_next in {wrong} rows in which the episode has terminated{seen}"
@@ -243,16 +234,13 @@ class Targets(Check, code="TB508 wrong-target", operations=frozenset({"cat", "co
         truncated = self.trace.origins.column(rew.rows, tags.TRUNCATED)
         if terminated is None or terminated.ndim != 1 or len(terminated) != rows:
             return None
-        with torch.no_grad():
-            ends = torch.as_tensor(terminated).bool().cpu()
-            cut = torch.zeros_like(ends) if truncated is None else torch.as_tensor(truncated).bool().cpu() & ~ends
+        ends = torch.as_tensor(terminated).bool().cpu()
+        cut = torch.zeros_like(ends) if truncated is None else torch.as_tensor(truncated).bool().cpu() & ~ends
         return ends, cut
 
-    @override
     def step(self, optimizer: torch.optim.Optimizer) -> None:
         self._stepped.update(self.trace.objects.module_of(parameter) for parameter in parameters_of(optimizer))
 
-    @override
     def end(self) -> None:
         """Report values of a target that come from a network that is trained, although its slow copy was called."""
         for place, text, models, is_masked in self._wrong:
@@ -284,7 +272,6 @@ class Returns(Check, code="TB508 wrong-target"):
         self._examined: dict[tuple[int, str, int], int] = {}
         """Number of rows examined, by origin, name and the step in which the values were computed."""
 
-    @override
     def read(self, batch: Any, name: str, value: Any, tag: Tag | None) -> None:
         fields = object.__getattribute__(batch, "__dict__")
         if name in tags.ADVANTAGES:
@@ -296,8 +283,7 @@ class Returns(Check, code="TB508 wrong-target"):
             return
         if known is not None and known.rows is not None and self._is_examined(name, known, known.rows):
             return
-        with torch.no_grad():
-            returns, rew, ends = (np.asarray(leaf_to_numpy(fields[key])) for key in (name, "rew", "terminated"))
+        returns, rew, ends = (np.asarray(leaf_to_numpy(fields[key])) for key in (name, "rew", "terminated"))
         if returns.ndim != 1 or returns.shape != rew.shape or returns.shape != ends.shape:
             return
         is_end = ends.astype(bool)
@@ -348,7 +334,6 @@ class Values(
 ):
     """The regression of a value: on returns, if there are any."""
 
-    @override
     def operation(self, operation: Operation) -> None:
         for tensor, tag, _, rew in operation.both_ways():
             is_value = tensor.requires_grad and tag.from_model and not tag.has_any(tags.NEXT_OBS)

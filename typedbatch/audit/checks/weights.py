@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import torch
 from torch import Tensor
-from typing_extensions import override
 
 from typedbatch.audit import tags
 from typedbatch.audit.objects import norms_of
@@ -34,7 +33,6 @@ class Ratio(Check, code="TB501 wrong-ratio", operations=DIFFERENCES):
         self._sizes = norms_of(self._parameters)
         """Norms of the parameters, which change if the update writes weights without an optimizer."""
 
-    @override
     def operation(self, operation: Operation) -> None:
         for new, made, old, tag in operation.both_ways():
             if not made.from_model or old.shape != new.shape or made.has_any(tags.REF_LOGP):
@@ -46,7 +44,6 @@ class Ratio(Check, code="TB501 wrong-ratio", operations=DIFFERENCES):
             elif self._has_learned and self._is_old(new, made, old, tag):
                 self._find_renewed(new, old, tag)
 
-    @override
     def step(self, optimizer: torch.optim.Optimizer) -> None:
         # A schedule may begin with a learning rate of 0, so that the step changes nothing.
         self._has_learned = self._has_learned or any(float(group["lr"]) > 0 for group in optimizer.param_groups)
@@ -60,9 +57,8 @@ class Ratio(Check, code="TB501 wrong-ratio", operations=DIFFERENCES):
 
     def _find_renewed(self, new: Tensor, old: Tensor, tag: Tag) -> None:
         """Report log-probabilities of the sampling policy that are those of the trained one after a step."""
-        with torch.no_grad():
-            if old.numel() < 2 or not bool((new.detach() - old.detach()).abs().max() < 1e-7):
-                return
+        if old.numel() < 2 or not bool((new.detach() - old.detach()).abs().max() < 1e-7):
+            return
         name = tag.column.name if tag.column is not None else "the old one"
         self._found(
             f"after {self.trace.steps} steps {_difference(name)} is 0 again: {name} was computed by the weights that "
@@ -70,13 +66,12 @@ class Ratio(Check, code="TB501 wrong-ratio", operations=DIFFERENCES):
         )
 
     def _compare(self, new: Tensor, old: Tensor, tag: Tag) -> None:
-        with torch.no_grad():
-            apart = (new.detach().float() - old.detach().float()).abs()
-            mask = self._mask(tag, apart)
-            apart = apart[mask] if mask is not None else apart
-            if not apart.numel():
-                return
-            mean, most = float(apart.mean()), float(apart.max())
+        apart = (new.detach().float() - old.detach().float()).abs()
+        mask = self._mask(tag, apart)
+        apart = apart[mask] if mask is not None else apart
+        if not apart.numel():
+            return
+        mean, most = float(apart.mean()), float(apart.max())
         half = torch.finfo(old.dtype).bits < 32 or torch.finfo(new.dtype).bits < 32
         limit = _LARGEST_OF_HALF if half else _LARGEST
         if mean <= limit:
@@ -121,7 +116,6 @@ class Importance(Check, code="TB507 wrong-weight", operations=DIFFERENCES | tags
         self._inverted = Tags()
         """Their exponentials."""
 
-    @override
     def operation(self, operation: Operation) -> None:
         name, tensors, out = operation.name, operation.tensors, operation.out
         if not isinstance(out, Tensor):
@@ -176,7 +170,6 @@ class Weights(Check, code="TB507 wrong-weight", operations=DIFFERENCES | tags.PR
         self._maximizes = False
         self._bounds: list[tuple[str, bool, bool]] = []
 
-    @override
     def operation(self, operation: Operation) -> None:
         if self.trace.steps or len(operation.tensors) != 2:
             return
@@ -242,14 +235,12 @@ class Weights(Check, code="TB507 wrong-weight", operations=DIFFERENCES | tags.PR
 
         operation.out.register_hook(look)  # type: ignore[no-untyped-call]  # torch does not say what it takes
 
-    @override
     def step(self, optimizer: torch.optim.Optimizer) -> None:
         known = [weighed for weighed in self._weighed if weighed.gradient is not None]
         if self.trace.steps or not known:
             return
         self._maximizes = any(group.get("maximize", False) for group in optimizer.param_groups)
-        with torch.no_grad():
-            found = [(weighed, weight) for weighed in known if (weight := self._examine(weighed)) is not None]
+        found = [(weighed, weight) for weighed in known if (weight := self._examine(weighed)) is not None]
         weights = [weight for weighed, weight in found if weighed.tag.models == found[0][0].tag.models]
         if len(weights) > 1 and not self._has_reference and max(weights) > 1.01 * min(weights) > 0:
             self._found(
