@@ -43,13 +43,8 @@ def convert(
     batch: BatchProtocol, into: TypeForm[T], /, *, device: Device | None = None, dtype: Dtype | None = None
 ) -> T: ...
 @overload  # for jedi, which does not know TypeForm; type checkers never reach this overload
-def convert(  # type: ignore[overload-cannot-match]
-    batch: BatchProtocol,
-    into: type[T],
-    /,
-    *,
-    device: Device | None = None,
-    dtype: Dtype | None = None,  # pyright: ignore[reportOverlappingOverload]
+def convert(  # type: ignore[overload-cannot-match]  # pyright: ignore[reportOverlappingOverload]
+    batch: BatchProtocol, into: type[T], /, *, device: Device | None = None, dtype: Dtype | None = None
 ) -> T: ...
 def convert(batch: Any, into: Any, /, *, device: Device | None = None, dtype: Dtype | None = None) -> Any:
     """Convert a batch to the arrays or tensors that ``into`` declares, and validate the result.

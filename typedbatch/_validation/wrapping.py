@@ -279,8 +279,19 @@ class _Plan:
     def result(self, value: Any, checked: _CheckedCall, level: Level) -> Any:
         if self.returns is not None:
             value = self.returns(value, "return value", self.value_of, level)
-        if self.call_check is not None and checked[2] is not None and self.call_check.checks_result:
-            self.check_result(self.call_check, value, checked, level)
+        call, (args, kwargs, sizes) = self.call_check, checked
+        if call is None or sizes is None or not call.checks_result:
+            return value
+        problems: tuple[Problem, ...] = ()
+        right = call.fits(value, sizes)
+        if not right and is_compiling():
+            break_graph(f"the result of {call.name} does not fit; a call without torch.compile has the report")
+        if not right:
+            problems = call.result_problems(value, args, kwargs, sizes)
+        elif level == "values" and not is_compiling():
+            problems = call.result_violations(value)
+        if problems or not right:
+            raise self.error(call, problems, call.shown_result(value))
         return value
 
     def sizes(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], level: Level) -> Sizes | None:
@@ -301,19 +312,6 @@ class _Plan:
         if problems or sizes is None:
             raise self.error(call, problems, call.shown(args, kwargs))
         return sizes
-
-    def check_result(self, call: Call, value: Any, checked: _CheckedCall, level: Level) -> None:
-        args, kwargs, sizes = checked
-        problems: tuple[Problem, ...] = ()
-        right = sizes is None or call.fits(value, sizes)
-        if not right and is_compiling():
-            break_graph(f"the result of {call.name} does not fit; a call without torch.compile has the report")
-        if not right and sizes is not None:
-            problems = call.result_problems(value, args, kwargs, sizes)
-        elif level == "values" and not is_compiling():
-            problems = call.result_violations(value)
-        if problems or not right:
-            raise self.error(call, problems, call.shown_result(value))
 
     def error(self, call: Call, problems: tuple[Problem, ...], got: str) -> CallError:
         """Return the error for a call. Its boundary names the arguments with problems."""

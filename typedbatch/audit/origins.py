@@ -38,11 +38,6 @@ class Origins:
 
     A batch of which no leaf is known yet begins an origin: its rows are numbered. Batches made from its leaves, by any
     operation that torch runs, belong to the same origin.
-
-    Args:
-        tags: Tags of the leaves.
-        tell: Function that is told of events: reads and writes of fields, priorities that are written to a buffer,
-            values that are bootstrapped.
     """
 
     def __init__(self, tags: Tags, tell: Callable[..., None]) -> None:
@@ -236,9 +231,7 @@ class Origins:
         yield _told(nn.Module, "load_state_dict", before=tell("loading", 0, 1))
         for kind in _DISTRIBUTIONS:
             yield _told(kind, "log_prob", after=self._label)
-        yield _told(
-            grouping, "values_of", before=lambda fields, name, *_: self._tell("grouped", name, fields.get(name))
-        )
+        yield _told(grouping, "values_of", before=lambda rows, name, *_: self._tell("grouped", name, rows.get(name)))
         yield _told(returns, "look_ahead", before=tell("sampled", 0, 1, 2), after=got_next)
         yield _told(returns, "_values", after=lambda out, _, name, __: self._tell("valued", name, out))
         yield _told(PrioritizedReplayBuffer, "update_weight", before=tell("priorities", 2))

@@ -314,8 +314,7 @@ def _other_order(batch: Any) -> Any:
     """Return the rows with the first group, or the first half of the rows, at the end."""
     uid = batch.get("uid")
     if uid is None:
-        half = len(batch) // 2
-        return np.roll(np.arange(len(batch)), -half)
+        return np.roll(np.arange(len(batch)), -(len(batch) // 2))
     keys = np.asarray(leaf_to_numpy(uid)).tolist()
     is_first = np.array([key == keys[0] for key in keys])
     return np.concatenate([np.flatnonzero(~is_first), np.flatnonzero(is_first)])

@@ -309,7 +309,9 @@ def _rows_after(
     if first is None or not out.ndim:
         return None
     if name in ("__getitem__", "index_select"):
-        index = args[1] if name == "__getitem__" else _selected(args, kwargs)
+        index = args[1] if name == "__getitem__" else slice(None)
+        if name == "index_select" and kwargs.get("dim", args[1] if len(args) > 1 else None) == 0:
+            index = kwargs.get("index", args[2] if len(args) > 2 else None)
         return _indexed(first, index, out) if tags[0].rows is not None else None
     if name.rstrip("_") in SCATTERING or (name == "gather" and dim_of(args, kwargs) in (0, -args[0].ndim)):
         return None
@@ -331,19 +333,8 @@ def _keeps_first(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bo
         order = args[1] if len(args) > 1 and isinstance(args[1], (tuple, list)) else args[1:]
         return bool(order) and order[0] == 0
     is_along = name in ("stack", "unbind", "flip", "roll", "sort", "argsort", "topk")
-    return name == "mT" or (is_along and bool(dims) and dims[-1] not in (0, -_ndim(args)))
-
-
-def _ndim(args: tuple[Any, ...]) -> int:
-    """Return the number of dimensions of the first tensor among the arguments."""
     first = args[0][0] if isinstance(args[0], (tuple, list)) else args[0]
-    return int(first.ndim)
-
-
-def _selected(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return the index of ``index_select`` along the rows; a full slice for other dimensions."""
-    dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
-    return kwargs.get("index", args[2] if len(args) > 2 else None) if dim == 0 else slice(None)
+    return name == "mT" or (is_along and bool(dims) and dims[-1] not in (0, -int(first.ndim)))
 
 
 def _indexed(rows: OriginRows, index: Any, out: Any) -> OriginRows | None:

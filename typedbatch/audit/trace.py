@@ -123,14 +123,7 @@ _EVENTS: Final = tuple(name for name, member in vars(Check).items() if not name.
 
 
 class Trace:
-    """The state that the checks of one update share.
-
-    Args:
-        checks: Classes of the checks.
-        objects: Objects that the update uses.
-        skip: Names of codes that are not reported: ``"wrong-ratio"``.
-        allow: Places that are not reported: ``"algo.py:77"``.
-    """
+    """The state that the checks of one update share."""
 
     def __init__(
         self,

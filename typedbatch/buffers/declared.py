@@ -59,9 +59,7 @@ class DeclaredTypes:
     def validate_added(self, fields: dict[str, Any], single: bool) -> None:
         """Validate the fields of a batch that is added; a ``single`` row as a batch of one row."""
         if self.added is not None:
-            rows = new_tree(
-                Tree.__plain__, {name: as_row(value) if single else value for name, value in fields.items()}
-            )
+            rows = new_tree(Tree.__plain__, {k: as_row(v) if single else v for k, v in fields.items()})
             self._validate(rows, self.added, f"argument `batch` of {self._buffer}.add()")
 
     def wrapped(self, row: Any) -> Any:

@@ -56,13 +56,7 @@ class Folder:
     # ---- the lock -------------------------------------------------------------------------------------------------
 
     def lock(self) -> None:
-        """Take the lock of the folder, so that this buffer may write to it.
-
-        Raises:
-            StorageError: Another buffer holds the lock, in this process or in another one; or this operating system or
-                the file system has no locks.
-            OSError: The folder cannot be written to.
-        """
+        """Take the lock of the folder, or raise a StorageError if another buffer holds it or there are no locks."""
         if fcntl is None:
             raise StorageError(
                 "buffers can be written to disk only on Linux and macOS, which release the lock of a process that "
@@ -131,12 +125,7 @@ class Folder:
 
     @contextlib.contextmanager
     def opened(self, name: str) -> Generator[IO[bytes]]:
-        """Open an existing file for reading and, if this process writes, for writing.
-
-        Raises:
-            StorageError: The file is a link or not a regular file; or this process writes, and the file has a second
-                name elsewhere.
-        """
+        """Open an existing regular file for reading, and for writing if this process writes and it has one name."""
         flags = os.O_RDWR if self.write else os.O_RDONLY
         try:
             number = os.open(self.path / name, flags | _OWN_FLAGS | _NOT_WAITING)
@@ -183,13 +172,7 @@ class Folder:
     # ---- arrays ---------------------------------------------------------------------------------------------------
 
     def create_array(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-        """Create a ``.npy`` file of zeros with all of its disk space reserved, and map it into memory.
-
-        Raises:
-            StorageError: The disk lacks the space. No file is left.
-            OSError: The file cannot be created, for example because of a limit. No file is left.
-            ValueError: The array would have no bytes, or more than can be addressed. No file is left.
-        """
+        """Create a ``.npy`` file of zeros with its disk space reserved, and map it into memory, or leave no file."""
         header = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
         try:
             with self.create(name) as file:

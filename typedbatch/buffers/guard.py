@@ -60,12 +60,7 @@ class Guard:
         _guards.add(self)
 
     def rollback_unfinished(self) -> None:
-        """Roll back the changes that were interrupted. Called when :attr:`unfinished` is not empty.
-
-        Raises:
-            StructureError: The changes were not interrupted: a signal handler has called the buffer during a change.
-            StorageError: The buffer is closed.
-        """
+        """Roll back the changes that were interrupted. Called when :attr:`unfinished` is not empty."""
         if not self.abandoned:
             raise StructureError(
                 "this buffer cannot be used in a signal handler that runs in the middle of a change to it; "
@@ -182,11 +177,7 @@ class Reader:
     def read(self, call: Callable[[], T], state: State, index: Any = _ALL) -> T:
         """Return the result of a function that reads the buffer, or a ring of it, as it was at one moment.
 
-        Args:
-            call: Function to call.
-            state: State of the buffer or ring that it reads.
-            index: Rows that it reads. A slice means the current rows. Slots mean the rows that they held when the
-                positions were last read.
+        A slice means the current rows. Slots mean the rows that they held when the positions were last read.
 
         Raises:
             StorageError: Rows of ``index`` have been overwritten, or rows are overwritten faster than they can be read.

@@ -73,16 +73,18 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
         **options: Unpack[BufferOptions],
     ) -> None:
         self._use_functions(compute_reward_fn, compute_terminated_fn)
-        self._begin(GoalState(type(self), [count_of(size, "size")], options, horizon, future_k))
+        self._begin(GoalState(horizon, future_k, type(self), [count_of(size, "size")], options))
 
     if TYPE_CHECKING:
         _state: GoalState  # pyright: ignore[reportIncompatibleVariableOverride]  # set once, by _begin
 
     def _use_functions(self, compute_reward_fn: RewardFn, compute_terminated_fn: TerminatedFn | None) -> None:
-        self.compute_reward_fn: RewardFn = _function(compute_reward_fn, "compute_reward_fn")
-        self.compute_terminated_fn: TerminatedFn | None = None
-        if compute_terminated_fn is not None:
-            self.compute_terminated_fn = _function(compute_terminated_fn, "compute_terminated_fn")
+        given: dict[str, Any] = {"compute_reward_fn": compute_reward_fn, "compute_terminated_fn": compute_terminated_fn}
+        for name, function in given.items():
+            if not callable(function) and (function is not None or name == "compute_reward_fn"):
+                raise LeafError(f"{name} is a function of achieved and desired goals, got {describe(function)}")
+        self.compute_reward_fn: RewardFn = compute_reward_fn
+        self.compute_terminated_fn: TerminatedFn | None = compute_terminated_fn
 
     @property
     def horizon(self) -> int:
@@ -138,9 +140,8 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
         _, group = np.unique(end if per_episode else slots, return_inverse=True)
         least = np.full(group.max() + 1, len(state.done))
         np.minimum.at(least, group, remaining)
-        steps = (
-            state.rng.integers(0, np.minimum(least, self.horizon - 1), endpoint=True)[group] + remaining - least[group]
-        )
+        drawn = state.rng.integers(0, np.minimum(least, self.horizon - 1), endpoint=True)
+        steps = (drawn - least)[group] + remaining
         if (chosen := (state.rng.random(len(least)) < state.future_p)[group]).any():
             slots, ring = slots[chosen], state.rings.ring_of(slots[chosen])
             start = state.rings.offset[ring]
@@ -255,14 +256,7 @@ class HERVectorReplayBuffer(HERReplayBuffer[R, S]):
     ) -> None:
         self._use_functions(compute_reward_fn, compute_terminated_fn)
         sizes = capacities(total_size, buffer_num)
-        self._begin(GoalState(type(self), sizes, options, horizon, future_k, many=True))
-
-
-def _function(function: Any, name: str) -> Any:
-    """Return a function of goals, or raise an error if it is not callable; ``name`` is its name in the error."""
-    if not callable(function):
-        raise LeafError(f"{name} is a function of achieved and desired goals, got {describe(function)}")
-    return function
+        self._begin(GoalState(horizon, future_k, type(self), sizes, options, many=True))
 
 
 def _required(compute_reward_fn: RewardFn | None, caller: str) -> RewardFn:
@@ -287,16 +281,7 @@ class Relabelled(NamedTuple):
 class GoalState(State):
     """State of a hindsight buffer. :class:`HERReplayBuffer` and :class:`State` describe the arguments."""
 
-    def __init__(
-        self,
-        cls: type,
-        capacities: list[int],
-        options: BufferOptions,
-        horizon: int,
-        future_k: float,
-        *,
-        many: bool = False,
-    ) -> None:
+    def __init__(self, horizon: int, future_k: float, *state: Any, **more: Any) -> None:
         self.horizon: int = count_of(horizon, "horizon", 1)
         if not (hasattr(type(future_k), "__float__") and future_k >= 1):
             raise SizeError(f"future_k is 1 or more, got {future_k!r}")
@@ -304,7 +289,7 @@ class GoalState(State):
         self.relabelled: Relabelled | None = None
         self._called_for: tuple[Slots, Slots] | None = None
         """Slots and rows of :meth:`call_for_rows`, while the function is called."""
-        super().__init__(cls, capacities, options, many=many)
+        super().__init__(*state, **more)
 
     def _use_goals(self, future_k: float, future_p: float) -> None:
         self.future_k: float = future_k

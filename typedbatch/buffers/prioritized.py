@@ -66,7 +66,7 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
     def __init__(
         self, size: int, alpha: float, beta: float, weight_norm: bool = True, **options: Unpack[BufferOptions]
     ) -> None:
-        self._begin(PrioritizedState(type(self), [count_of(size, "size")], options, alpha, beta, weight_norm))
+        self._begin(PrioritizedState(alpha, beta, weight_norm, type(self), [count_of(size, "size")], options))
 
     if TYPE_CHECKING:
         _state: PrioritizedState  # pyright: ignore[reportIncompatibleVariableOverride]  # set once, by _begin
@@ -141,11 +141,9 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
         except OverflowError:
             is_storable = False
         if not is_storable:
-            raise RowAssignmentError(
-                f"priorities, and their powers with alpha, must be finite and below 1e150, got {describe(given)} in "
-                "which some are not",
-                "weight",
-            )
+            text = f"priorities, and their powers with alpha, must be finite and below 1e150, got {describe(given)} in "
+            text += "which some are not"
+            raise RowAssignmentError(text, "weight")
         state.set(slots, np.maximum(priorities**state.alpha, _LEAST), highest, lowest)
 
     @locked
@@ -187,7 +185,7 @@ class PrioritizedVectorReplayBuffer(PrioritizedReplayBuffer[R, P]):
         **options: Unpack[BufferOptions],
     ) -> None:
         sizes = capacities(total_size, buffer_num)
-        self._begin(PrioritizedState(type(self), sizes, options, alpha, beta, weight_norm, many=True))
+        self._begin(PrioritizedState(alpha, beta, weight_norm, type(self), sizes, options, many=True))
 
 
 class PrioritizedState(State):
@@ -196,22 +194,12 @@ class PrioritizedState(State):
     :class:`PrioritizedReplayBuffer` and :class:`State` describe the arguments.
     """
 
-    def __init__(
-        self,
-        cls: type,
-        capacities: list[int],
-        options: BufferOptions,
-        alpha: float,
-        beta: float,
-        weight_norm: bool,
-        *,
-        many: bool = False,
-    ) -> None:
+    def __init__(self, alpha: float, beta: float, weight_norm: bool, *state: Any, **more: Any) -> None:
         alpha = number_of(alpha, "alpha")
         if not alpha:
             raise SettingError("alpha must be above 0, got 0; a ReplayBuffer samples uniformly")
         self.set_beta(beta)
-        super().__init__(cls, capacities, options, many=many)
+        super().__init__(*state, **more)
         self.alpha: float = alpha
         self.weight_norm: bool = weight_norm
         self.highest: float = 1.0

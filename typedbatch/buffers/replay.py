@@ -355,13 +355,8 @@ class ReplayBuffer(Generic[R, S]):
         self, batch_size: int | None, *, into: TypeForm[T], device: Device | None = None, dtype: Dtype | None = None
     ) -> tuple[T, Slots]: ...
     @overload  # for jedi, which does not support TypeForm; type checkers never reach this overload
-    def sample(  # type: ignore[overload-cannot-match]
-        self,
-        batch_size: int | None,
-        *,
-        into: type[T],
-        device: Device | None = None,
-        dtype: Dtype | None = None,  # pyright: ignore[reportOverlappingOverload]
+    def sample(  # type: ignore[overload-cannot-match]  # pyright: ignore[reportOverlappingOverload]
+        self, batch_size: int | None, *, into: type[T], device: Device | None = None, dtype: Dtype | None = None
     ) -> tuple[T, Slots]: ...
     def sample(
         self, batch_size: int | None, *, into: Any = None, device: Device | None = None, dtype: Dtype | None = None

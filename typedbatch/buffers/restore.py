@@ -54,12 +54,7 @@ def restored(
     where: str,
     more: dict[str, Any],
 ) -> F:
-    """Return a buffer that is restored from its description, columns and positions; ``more`` are other arguments.
-
-    Raises:
-        StorageError: The description is of another class, or the parts are inconsistent.
-        SchemaError: Samples would not match the declared type of ``cls``.
-    """
+    """Return a buffer that is restored from its description, columns and positions; ``more`` are other arguments."""
     kind = library_class(cls).__name__
     try:
         if described["class"] != kind:

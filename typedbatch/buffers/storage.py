@@ -292,9 +292,7 @@ class Disk(Memory):
     def read_extras(self) -> None:
         """Set the extras from the mapped files: copies of them if this process only reads, else views."""
         maps = {name: self._maps[file] for name, file in self._extra_files.items()}
-        self.extras: dict[str, NDArray[np.float64]] = {
-            name: np.array(m) if not self.folder.write else m.view(np.ndarray) for name, m in maps.items()
-        }
+        self.extras = {k: m.view(np.ndarray) if self.folder.write else np.array(m) for k, m in maps.items()}
 
     def positions(self) -> tuple[float, NDArray[np.float64]]:
         """Return the number of the last step, and the positions after it."""
@@ -327,11 +325,9 @@ class Disk(Memory):
             for step in outer:
                 parent = parent.__dict__.setdefault(step, new_tree(Tree.__plain__, {}))
             file, tensor = field["file"], field["tensor"]
-            column: Any = (
-                new_tree(Tree.__plain__, {}) if file is None else self._map_file(file, tensor=tensor is not None)
-            )
+            column: Any = new_tree(Tree.__plain__, {})
             if file is not None:
-                self._files[path] = file
+                self._files[path], column = file, self._map_file(file, tensor=tensor is not None)
                 if tensor is not None:
                     side = torch_side()
                     column = side.from_bits(column, side.dtype_named(tensor))

@@ -80,14 +80,8 @@ def _both_locked(state: State, other: State) -> Generator[None]:
 def move(state: State, ring: int, other: State, slots: Slots, emptied: int | None = None) -> Slots:
     """Add the rows in some slots of a buffer to a ring of this one, and return their new slots.
 
-    Of more rows than the ring has capacity for, the newest are stored.
-
-    Args:
-        state: State of the buffer that gets the rows.
-        ring: Number of the ring in it that gets them.
-        other: State of the buffer that the rows are read from.
-        slots: Slots of the rows in ``other``, oldest first.
-        emptied: Number of a ring of ``state`` that is emptied in the same step in which the rows begin to count.
+    Of more rows than the ring has capacity for, the newest are stored. The ring ``emptied`` of this buffer is emptied
+    in the same step in which the rows begin to count.
     """
     capacity = state.rings.capacity.item(ring)
     if not len(slots) or not capacity:
@@ -147,11 +141,9 @@ def set_batch(state: State, batch: Any) -> None:
     for path, leaf in leaves(batch.__dict__):
         if leading_shape(leaf) and leading_shape(leaf)[0] != state.rings.size:
             rows = leading_shape(leaf)[0]
-            raise SizeError(
-                f"set_batch() takes {state.rings.size} rows, one for each slot, got {rows}; "
-                "extend() adds any number of rows",
-                path,
-            )
+            text = f"set_batch() takes {state.rings.size} rows, one for each slot, got {rows}; "
+            text += "extend() adds any number of rows"
+            raise SizeError(text, path)
     refill(state, batch, state.rings.capacity)
 
 
@@ -218,11 +210,9 @@ def set_array_at_key(state: State, seq: Any, key: str, index: Any, default: floa
     if not leading_shape(values):
         raise StructureError(f"one value for each row is expected, got {describe(values)}", key)
     if index is None and leading_shape(values)[0] != state.rings.size:
-        raise StructureError(
-            f"{state.rings.size} values are expected, one for each slot, got {len(values)}; "
-            "index= names the slots to set",
-            key,
-        )
+        text = f"{state.rings.size} values are expected, one for each slot, got {len(values)}; "
+        text += "index= names the slots to set"
+        raise StructureError(text, key)
     columns = state.columns.__dict__
     column = columns.get(key)
     rollback = state.make_rollback(structure=True)

@@ -77,7 +77,7 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
         caches = count_of(cached_buffer_num, "cached_buffer_num", 1, MOST_RINGS)
         rows = count_of(max_episode_length, "max_episode_length", 1, MOST_SLOTS // caches)
         sizes = [main_buffer.maxsize] + [rows] * caches
-        self._begin(CachedState(type(self), sizes, {**main.options, "path": path}, main.hint))
+        self._begin(CachedState(main.hint, type(self), sizes, {**main.options, "path": path}))
         self._parts = [main_buffer, *self.buffers[1:]]
         self._state.parts[0] = main
         self._state.share_columns()
@@ -175,9 +175,10 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
 class CachedState(State):
     """State of a cached buffer, whose first ring is the main buffer. :class:`State` describes the other arguments."""
 
-    def __init__(self, cls: type, capacities: list[int], options: BufferOptions, main_hint: Any) -> None:
-        super().__init__(cls, capacities, options, many=True)
+    def __init__(self, main_hint: Any, *state: Any) -> None:
+        super().__init__(*state, many=True)
         self.main_hint: Any = main_hint
+        """Class of the main buffer, with its type arguments."""
 
     @property
     def inputs(self) -> int:

@@ -45,10 +45,8 @@ def layout_of(tree: Any) -> Layout:
     if "input_ids" not in fields:
         raise MissingFieldError(type(tree).__name__, "response_ids", fields)
     present, of_response = flags_of(tree, "attention_mask"), flags_of(tree, "response_mask")
-    if of_response.shape != present.shape:
-        return "left"
-    padded_before_token = (present[:, 1:] & ~present[:, :-1]).any()
-    return "left" if padded_before_token else "right"
+    is_left = of_response.shape != present.shape or (present[:, 1:] & ~present[:, :-1]).any()
+    return "left" if is_left else "right"
 
 
 def shape_of_ids(tree: Any, name: str, wanted: tuple[int, ...] | None = None) -> tuple[int, ...]:
@@ -91,12 +89,6 @@ def spans_of(tree: Any, masks: Masks, per_token: Collection[str], per_row: Colle
     """Return the span of each leaf, by its dotted name.
 
     The caller decides, else the dimensions that the record declares, else the name. A shape alone never does.
-
-    Args:
-        tree: Rollouts.
-        masks: Masks of the layout.
-        per_token: Names of fields of tokens, or of batches of them; of prompts if they begin with ``prompt_``.
-        per_row: Names of fields with a value for each sample.
 
     Raises:
         StructureError: A field of tokens has another shape, or a field has such a shape and nothing decides.

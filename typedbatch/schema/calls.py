@@ -289,13 +289,7 @@ def _result_slots(returns: Any, own_rows: bool = False) -> list[_Slot]:
 
 
 def _slot(
-    name: str,
-    hint: Any,
-    optional: bool,
-    batches: bool,
-    kind: Any,
-    position: int | None = None,
-    own_rows: bool = False,
+    name: str, hint: Any, optional: bool, batches: bool, kind: Any, position: int | None = None, own_rows: bool = False
 ) -> _Slot:
     found = _arrays(hint) or (_sizes_of_batch(hint, own_rows) if batches else ())
     field = Field(name, found, optional)

@@ -64,10 +64,9 @@ class Dim:
     @property
     def names(self) -> tuple[str, ...]:
         """The names in a COMPUTED element, without duplicates."""
-        tree = ast.parse(self.text, mode="eval")
-        return tuple(
-            dict.fromkeys(node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id not in FUNCTIONS)
-        )
+        nodes = ast.walk(ast.parse(self.text, mode="eval"))
+        names = dict.fromkeys(node.id for node in nodes if isinstance(node, ast.Name))
+        return tuple(name for name in names if name not in FUNCTIONS)
 
     def __str__(self) -> str:
         star = {Sort.SOME: "*", Sort.REST: "..."}.get(self.sort, "")

@@ -374,9 +374,8 @@ class Body:
         """Write the check of any value. If it has rows, it must have the common number of rows."""
         rows = self.writer.dims[ROWS]
         # Most values are arrays with the common number of rows, which need no more than this.
-        self.branch(
-            f"if type({value}) is not ndarray or {value}.shape[:1] != ({rows},):", partial(self.anything_else, value)
-        )
+        condition = f"if type({value}) is not ndarray or {value}.shape[:1] != ({rows},):"
+        self.branch(condition, partial(self.anything_else, value))
 
     def anything_else(self, value: str) -> None:
         """Write the check of any value other than an array with the common number of rows, if that is known."""
@@ -393,10 +392,9 @@ class Body:
         if exact:
             self.refuse(f"{shape} != ({exact})")
             return
-        if (
-            option.shape == WITH_ROWS and self.writer.dims[ROWS] in self.known
-        ):  # without rows, IndexError fails the check
-            self.refuse(f"{shape}[0] != {self.writer.dims[ROWS]}")
+        rows = self.writer.dims[ROWS]
+        if option.shape == WITH_ROWS and rows in self.known:  # without rows, IndexError fails the check
+            self.refuse(f"{shape}[0] != {rows}")
             return
         name = self.new("s")
         self.write(f"{name} = {shape}")

@@ -166,9 +166,8 @@ def is_jaxtyping(hint: Any) -> bool:
 
     jaxtyping is recognized by name and never imported, since it may not be installed.
     """
-    return (
-        isinstance(hint, type) and type(hint).__module__.partition(".")[0] == "jaxtyping" and hasattr(hint, "dim_str")
-    )
+    is_own = isinstance(hint, type) and type(hint).__module__.partition(".")[0] == "jaxtyping"
+    return is_own and hasattr(hint, "dim_str")
 
 
 def _jaxtyping(hint: Any) -> Iterator[Option]:

@@ -101,9 +101,8 @@ def _elements(dtype: np.dtype[Any], rules: Sequence[Rule]) -> st.SearchStrategy[
             return st.nothing()
         width: Any = 8 * dtype.itemsize
         return st.floats(first, last, allow_nan=False, allow_infinity=False, width=width)
-    return (
-        npst.from_dtype(dtype, allow_nan=False, allow_infinity=False) if dtype.kind in "bc" else npst.from_dtype(dtype)
-    )
+    finite: dict[str, Any] = {"allow_nan": False, "allow_infinity": False} if dtype.kind in "bc" else {}
+    return npst.from_dtype(dtype, **finite)
 
 
 def _inward(limit: float | None, dtype: np.dtype[Any], towards: float) -> float | None:

@@ -129,8 +129,6 @@ def _require_column(value: Any, shape: tuple[int, ...], name: str) -> None:
         raise LeafError(obstacle, name)
     if value.shape != shape:
         hint = "; rew[:, 0] removes the dimension of size 1" if rewards and value.shape == (*shape, 1) else ""
-        raise StructureError(
-            f"one {'reward' if rewards else 'flag'} for each of {shape[0]} environments is expected, "
-            f"of shape {list(shape)}, got {describe(value)}{hint}",
-            name,
-        )
+        text = f"one {'reward' if rewards else 'flag'} for each of {shape[0]} environments is expected, "
+        text += f"of shape {list(shape)}, got {describe(value)}{hint}"
+        raise StructureError(text, name)

@@ -27,7 +27,7 @@ from typedbatch.errors import LeafError, SettingError, SizeError, StructureError
 from typedbatch.protocols import ActBatchProtocol, ActStateBatchProtocol, BatchProtocol
 from typedbatch.records import ObsBatch, RolloutBatch
 from typedbatch.training.add_rollout import ContinuityToken, add_rollout, has_plain_methods, require_rings
-from typedbatch.training.block import Block, OneStep, RolloutClass, Rows, rollout_class
+from typedbatch.training.block import Block, OneStep, Rows, rollout_class
 from typedbatch.training.checks import in_dtypes, kind_of_actions, require_fit, require_rows
 from typedbatch.training.env_vector import AnyEnvs, Vector
 from typedbatch.training.infos import Infos
@@ -149,7 +149,7 @@ class Collector(Generic[R_co]):
         require_rows(self._vector.envs.single_observation_space)
         self._policy = policy
         self._record: Callable[[Any, Any], Any] | None = record
-        self._rollout: RolloutClass = rollout_class(rollout, recurrent=state is not None)
+        self._rollout: Any = rollout_class(rollout, recurrent=state is not None)
         self._infos = Infos(infos)
         self._info: Any = None
         """The infos that come with the next observation, for the policy."""
@@ -355,7 +355,7 @@ class Collector(Generic[R_co]):
             count = min(steps - before, _BLOCK)
             block = self._spare if reuse else None
             if block is None or block.steps != count:
-                one = reuse and count == 1 and not self._infos.names and self._rollout.cls is RolloutBatch
+                one = reuse and count == 1 and not self._infos.names and self._rollout is RolloutBatch
                 block = OneStep(self.num_envs) if one else self._block(count)
             if reuse:
                 self._spare = block
@@ -373,7 +373,7 @@ class Collector(Generic[R_co]):
         """Make at most ``steps`` steps, fewer if each environment has ended as many episodes as ``quota`` says."""
         vector, episodes = self._vector, self._episodes
         values, has_infos = current_level() == "values", bool(self._infos.names)
-        optional = block if isinstance(block, Block) and self._rollout.optional else None
+        optional = block if isinstance(block, Block) and block.optional else None
         if not vector.goes_on:
             self.reset()
         if block is not None:

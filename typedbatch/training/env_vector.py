@@ -64,15 +64,6 @@ class Vector:
 
     The caller sets :attr:`obs` after it has recorded a step, and not before. If anything interrupts a call in between,
     for example Ctrl-C, new episodes begin afterwards.
-
-    Args:
-        envs: Vector of environments, a single one, or a function that creates either. The function is called again if
-            the processes of the vector have failed.
-        timeout: Seconds that a step or a reset of environments in other processes may take; None for no limit.
-
-    Raises:
-        SettingError: ``envs`` is neither, or a vector that does not declare its autoreset mode or its spaces; or
-            ``timeout`` is not a number above 0.
     """
 
     def __init__(self, envs: AnyEnvs | Callable[[], AnyEnvs], timeout: float | None = None) -> None:
@@ -122,9 +113,8 @@ class Vector:
         """Names in the infos of resets."""
         self._has_processes = hasattr(envs.unwrapped, "parent_pipes") and hasattr(envs.unwrapped, "processes")
         self._broken: bool = False
-        self._answering: AbstractContextManager[None] = (
-            processes.TimeLimit(envs, self._timeout) if self._has_processes else nullcontext()
-        )
+        limit = processes.TimeLimit(envs, self._timeout) if self._has_processes else nullcontext()
+        self._answering: AbstractContextManager[None] = limit
 
     @property
     def goes_on(self) -> bool:

@@ -41,11 +41,9 @@ class Source(Protocol[R_co]):
     @property
     def last_stats(self) -> CollectStats:
         """Statistics of the last call."""
-        ...
 
     def rollout(self, n_step: int) -> R_co:
         """Collect ``n_step`` steps."""
-        ...
 
 
 class BufferSource(Protocol[R_co]):
@@ -54,11 +52,9 @@ class BufferSource(Protocol[R_co]):
     @property
     def num_envs(self) -> int:
         """The number of environments."""
-        ...
 
     def collect(self, into: ReplayBuffer[R_co, Any], n_step: int, *, random: bool = ...) -> CollectStats:
         """Add ``n_step`` steps to a buffer."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -93,7 +89,6 @@ class Writer(Protocol):
 
     def add_scalar(self, tag: str, scalar_value: float, global_step: int, /) -> object:
         """Log a number."""
-        ...
 
 
 class Training(Iterator[Epoch]):
@@ -460,9 +455,8 @@ class Bar:
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
         except ImportError as error:
             raise MissingDependencyError("a progress bar needs rich; pip install 'typedbatch[cli]'") from error
-        self._progress: Any = Progress(
-            TextColumn("steps"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), auto_refresh=False
-        )
+        columns = TextColumn("steps"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+        self._progress: Any = Progress(*columns, auto_refresh=False)
         self._task = self._progress.add_task("steps", total=steps)
 
     def show(self, step: int) -> None:

@@ -22,13 +22,7 @@ class StepColumns:
     """The values of a field, or of a batch of fields, in each step: ``(environments, steps, ...)``.
 
     The first step determines shapes and dtypes. Values are copied. If a later step needs a wider dtype, the column is
-    converted.
-
-    Args:
-        name: Name of the field, or an empty string.
-        envs: Number of environments.
-        steps: Capacity in steps.
-        late: Whether values, or fields in them, may first appear in a later step. They are zero in earlier steps.
+    converted. Values of a ``late`` column may first appear in a later step; they are zero before.
     """
 
     def __init__(self, name: str, envs: int, steps: int, *, late: bool = False) -> None:

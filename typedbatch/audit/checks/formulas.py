@@ -132,10 +132,9 @@ class Formulas(Check, code="TB507 wrong-weight"):
         """Find values of one side of pairs that are divided by the count of the other side."""
         value, count = operation.tags
         for side, other in (("chosen", "rejected"), ("rejected", "chosen")):
-            is_count = (
-                bool(count.names) and not count.from_model and all(name.startswith(other) for name in count.names)
-            )
+            of_other = bool(count.names) and all(name.startswith(other) for name in count.names)
             is_side = value.from_model and any(name.startswith(side) for name in value.names)
+            is_count = of_other and not count.from_model
             if is_count and is_side and not any(name.startswith(other) for name in value.names):
                 self._found(f"a value of {side} tokens is divided by {listed(count.names)} of {other} ones")
 
@@ -165,10 +164,8 @@ class Accumulation(Check, code="TB510 suspect-values", operations=frozenset({"__
 
 def _repeated(index: Any) -> int:
     """Return the number of positions of an index that occur before in it."""
-    parts = [
-        part for part in (index if isinstance(index, tuple) else (index,)) if isinstance(part, (Tensor, np.ndarray))
-    ]
-    tensors = [torch.as_tensor(part) for part in parts]
+    parts = index if isinstance(index, tuple) else (index,)
+    tensors = [torch.as_tensor(part) for part in parts if isinstance(part, (Tensor, np.ndarray))]
     if not tensors or any(tensor.is_floating_point() or tensor.dtype == torch.bool for tensor in tensors):
         return 0
     shape = np.broadcast_shapes(*(tensor.shape for tensor in tensors))

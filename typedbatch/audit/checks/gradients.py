@@ -343,11 +343,9 @@ class Learning(Check, code="TB504 wrong-gradient", operations=SUMS):
         for known in self._losses:
             graph = known.graph
             if known.place not in self.trace.report.loss_terms:
+                terms = [(node.tag.names, graph.parameters_in(node.mask)) for node in graph.root.terms()]
                 self.trace.report.loss_terms[known.place] = [
-                    LossTerm(
-                        frozenset(node.tag.names), frozenset(self.trace.objects.summary(graph.parameters_in(node.mask)))
-                    )
-                    for node in graph.root.terms()
+                    LossTerm(frozenset(names), frozenset(self.trace.objects.summary(found))) for names, found in terms
                 ]
             if known.is_stepped:
                 self._find_wasted(known, graph.bits_of(known.stepped.values()))

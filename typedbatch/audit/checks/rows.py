@@ -27,9 +27,7 @@ class AllRows(Check, code="TB502 all-rows", operations=tags.ELEMENTWISE):
         pairs = list(zip(operation.tensors, operation.tags, strict=True))
         for number, (one, first) in enumerate(pairs):
             for other, second in pairs[number + 1 :]:
-                flat, wide = (
-                    ((one, first), (other, second)) if one.ndim < other.ndim else ((other, second), (one, first))
-                )
+                flat, wide = sorted([(other, second), (one, first)], key=lambda pair: int(pair[0].ndim))
                 if _is_crossed(flat, wide) or _is_table(flat, wide) or _is_table(wide, flat):
                     size = f"{flat[0].shape[0]} x {flat[0].shape[0]}"
                     self._found(

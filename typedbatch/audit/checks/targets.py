@@ -249,14 +249,11 @@ class Targets(Check, code="TB508 wrong-target", operations=frozenset({"cat", "co
             is_bonus = any(self._twins_of(name) & models & self._stepped for name in slow)
             self._found(text, place=place, is_certain=is_masked or (bool(slow) and not is_bonus))
         modules, twins = self.trace.objects.named_modules, self.trace.objects.twins
+        fixed = {name for name in modules if name not in self._stepped and is_fixed(name)}
+        fixed = {name for name in fixed if any(id(part) in self.trace.called for part in modules[name].modules())}
         for place, models in self._targets:
             for name in sorted(models & self._stepped):
-                copies = [
-                    other for one, other in twins if one == name and other not in self._stepped and is_fixed(other)
-                ]
-                copies = [
-                    other for other in copies if any(id(m) in self.trace.called for m in modules[other].modules())
-                ]
+                copies = [other for one, other in twins if one == name and other in fixed]
                 if copies and not models & set(copies):
                     text = (
                         f"the values of obs_next in this target are those of {name}, not of {copies[0]}, its slow copy"

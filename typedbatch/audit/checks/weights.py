@@ -175,17 +175,14 @@ class Weights(Check, code="TB507 wrong-weight", operations=DIFFERENCES | tags.PR
             return
         self._has_reference = self._has_reference or any(tag.has_any(tags.REF_LOGP) for tag in operation.tags)
         if operation.name in DIFFERENCES:
-            self._find_ratio(operation)
+            for new, made, _, tag in operation.both_ways():
+                is_policy = made.from_model and new.requires_grad and new.grad_fn is not None
+                if tag.is_column(OLD_LOGP) and is_policy and not self.trace.is_replayed:
+                    self._watch(new, made, tag)
         elif operation.name in tags.PRODUCTS:
             self._find_product(operation)
         elif operation.name in tags.SMALLER or operation.name in tags.LARGER:
             self._find_bound(operation)
-
-    def _find_ratio(self, operation: Operation) -> None:
-        for new, made, _, tag in operation.both_ways():
-            is_policy = made.from_model and new.requires_grad and new.grad_fn is not None
-            if tag.is_column(OLD_LOGP) and is_policy and not self.trace.is_replayed:
-                self._watch(new, made, tag)
 
     def _find_product(self, operation: Operation) -> None:
         """Find ``logp * adv``: in a loss without a ratio, and with advantages that have a gradient."""
