@@ -185,8 +185,7 @@ class Grouping(Check, code="TB503 other-rows", operations=tags.REDUCING):
                     text = f"row {row} of {owner} has {first[0]} of prompt {first[1][row]!r} and {path} of {uid[row]!r}"
                     self._found(text, place=place)
                     break
-            others = [
-                path for path in rows if path not in tags.NEXT_OBS and not rows[path].same(rows.get("obs", rows[path]))
-            ]
+            obs, paths = rows.get("obs"), rows.keys() - tags.NEXT_OBS
+            others = set[str]() if obs is None else {path for path in paths if not rows[path].same(obs)}
             if not known and others:
-                self._found(f"obs of {owner} is of other rows than {listed(set(others))}", place=place)
+                self._found(f"obs of {owner} is of other rows than {listed(others)}", place=place)
