@@ -57,13 +57,15 @@ class Check:
     ``class Ratio(Check, code="TB501 wrong-ratio", operations=DIFFERENCES)``.
     """
 
-    _code: ClassVar[AuditCode | None] = None
+    _code: ClassVar[AuditCode]
     events: ClassVar[frozenset[str]] = frozenset()
     """Names of the methods that do something."""
     operations: ClassVar[frozenset[str] | None] = None
     """Names of the operations that it is told of; None for all."""
 
-    def __init_subclass__(cls, code: AuditCode | None = None, operations: frozenset[str] | None = None) -> None:
+    def __init_subclass__(
+        cls, code: AuditCode = "TB513 check-failed", operations: frozenset[str] | None = None
+    ) -> None:
         super().__init_subclass__()
         cls._code, cls.operations = code, operations
         cls.events = frozenset(name for name in _EVENTS if getattr(cls, name) is not getattr(Check, name))
@@ -75,9 +77,7 @@ class Check:
         self, text: str, *, place: str | None = None, is_certain: bool = True, code: AuditCode | None = None
     ) -> None:
         """Add a finding to the report, by default of the code of the check."""
-        own = code or self._code
-        assert own is not None
-        self.trace.found(own, text, place=place, is_certain=is_certain)
+        self.trace.found(code or self._code, text, place=place, is_certain=is_certain)
 
     def operation(self, operation: Operation) -> None:
         """Examine an operation after it has run."""

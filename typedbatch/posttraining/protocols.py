@@ -26,18 +26,22 @@ class SequenceProtocol(BatchProtocol, Protocol):
     @property
     def prompt_ids(self) -> Int[Tensor, "N P"]:
         """Tokens of the prompts, padded on the left."""
+        ...
 
     @property
     def prompt_mask(self) -> Bool[Tensor, "N P"]:
         """True where there is a token."""
+        ...
 
     @property
     def response_ids(self) -> Ids:
         """Tokens of the responses, padded on the right."""
+        ...
 
     @property
     def response_mask(self) -> Mask:
         """True where there is a token."""
+        ...
 
 
 class RewardProtocol(BatchProtocol, Protocol):
@@ -46,14 +50,17 @@ class RewardProtocol(BatchProtocol, Protocol):
     @property
     def rewards(self) -> Row:
         """Reward of each sample."""
+        ...
 
     @property
     def uid(self) -> Objects:
         """Identifier of the prompt that the row is a sample for."""
+        ...
 
     @property
     def loss_mask(self) -> Mask:
         """True where a token counts in the loss."""
+        ...
 
 
 class PolicyLossProtocol(BatchProtocol, Protocol):
@@ -65,14 +72,17 @@ class PolicyLossProtocol(BatchProtocol, Protocol):
     @property
     def old_logp(self) -> FixedPerToken:
         """Log-probability of each token under the trainer's weights before the first update."""
+        ...
 
     @property
     def advantages(self) -> FixedPerToken:
         """Advantage of each token."""
+        ...
 
     @property
     def loss_mask(self) -> Mask:
         """True where a token counts in the loss."""
+        ...
 
 
 class ReferenceProtocol(PolicyLossProtocol, Protocol):
@@ -81,6 +91,7 @@ class ReferenceProtocol(PolicyLossProtocol, Protocol):
     @property
     def ref_logp(self) -> FixedPerToken:
         """Log-probability of each token under the reference model."""
+        ...
 
 
 class ValueLossProtocol(BatchProtocol, Protocol):
@@ -89,14 +100,17 @@ class ValueLossProtocol(BatchProtocol, Protocol):
     @property
     def values(self) -> PerToken:
         """Predicted value at each token."""
+        ...
 
     @property
     def returns(self) -> FixedPerToken:
         """Value target at each token."""
+        ...
 
     @property
     def loss_mask(self) -> Mask:
         """True where a token counts in the loss."""
+        ...
 
 
 class PackedLossProtocol(BatchProtocol, Protocol):
@@ -105,30 +119,37 @@ class PackedLossProtocol(BatchProtocol, Protocol):
     @property
     def input_ids(self) -> Int[Tensor, "tokens"]:
         """Tokens of prompts and responses."""
+        ...
 
     @property
     def position_ids(self) -> Int[Tensor, "tokens"]:
         """Position of each token in its sequence, from 0."""
+        ...
 
     @property
     def response_mask(self) -> Bool[Tensor, "tokens"]:
         """True for tokens of the response."""
+        ...
 
     @property
     def old_logp(self) -> PackedPerToken:
         """Log-probability of each token under the trainer's weights before the first update."""
+        ...
 
     @property
     def advantages(self) -> PackedPerToken:
         """Advantage of each token."""
+        ...
 
     @property
     def loss_mask(self) -> Bool[Tensor, "tokens"]:
         """True where a token counts in the loss."""
+        ...
 
     @property
     def cu_seqlens(self) -> Int[Tensor, "ends"]:
         """Start of each sequence, and the number of tokens at the end."""
+        ...
 
 
 class PairLossProtocol(BatchProtocol, Protocol):
@@ -137,15 +158,19 @@ class PairLossProtocol(BatchProtocol, Protocol):
     @property
     def chosen_mask(self) -> Bool[Tensor, "N C"]:
         """True where there is a token of the better response."""
+        ...
 
     @property
     def rejected_mask(self) -> Bool[Tensor, "N D"]:
         """True where there is a token of the worse response."""
+        ...
 
     @property
     def ref_chosen_logp(self) -> FixedRow:
         """Log-probability of the whole better response under the reference model."""
+        ...
 
     @property
     def ref_rejected_logp(self) -> FixedRow:
         """Log-probability of the whole worse response under the reference model."""
+        ...

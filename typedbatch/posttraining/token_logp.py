@@ -32,6 +32,7 @@ class CausalModel(Protocol):
         self, *, input_ids: Tensor, attention_mask: Tensor | None, position_ids: Tensor, use_cache: bool
     ) -> Any:
         """Return the logits of the token after each token."""
+        ...
 
 
 def token_logp(

@@ -31,6 +31,7 @@ class Source(Protocol):
 
     def lengths(self, count: int) -> Sequence[int]:
         """Return the lengths of ``count`` sequences."""
+        ...
 
     def choose(self, choices: Sequence[Any]) -> Any:
         """Return one of the choices."""

@@ -26,6 +26,7 @@ class HasEnvId(BatchProtocol, Protocol):
     @property
     def env_id(self) -> ArrayOrTensor:
         """Index of the environment of each row, ``(N,)``, integer."""
+        ...
 
 
 B_co = TypeVar("B_co", bound=HasEnvId, covariant=True)

@@ -41,9 +41,11 @@ class Source(Protocol[R_co]):
     @property
     def last_stats(self) -> CollectStats:
         """Statistics of the last call."""
+        ...
 
     def rollout(self, n_step: int) -> R_co:
         """Collect ``n_step`` steps."""
+        ...
 
 
 class BufferSource(Protocol[R_co]):
@@ -52,9 +54,11 @@ class BufferSource(Protocol[R_co]):
     @property
     def num_envs(self) -> int:
         """The number of environments."""
+        ...
 
     def collect(self, into: ReplayBuffer[R_co, Any], n_step: int, *, random: bool = ...) -> CollectStats:
         """Add ``n_step`` steps to a buffer."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -89,6 +93,7 @@ class Writer(Protocol):
 
     def add_scalar(self, tag: str, scalar_value: float, global_step: int, /) -> object:
         """Log a number."""
+        ...
 
 
 class Training(Iterator[Epoch]):

@@ -34,11 +34,13 @@ class ParallelEnv(Protocol):
 
     def reset(self, seed: int | None = None) -> tuple[dict[Any, Any], dict[Any, dict[str, Any]]]:
         """Begin an episode, and return the observation and the info of each agent."""
+        ...
 
     def step(
         self, actions: dict[Any, Any], /
     ) -> tuple[dict[Any, Any], dict[Any, float], dict[Any, bool], dict[Any, bool], dict[Any, dict[str, Any]]]:
         """Step, and return the observation, reward, ``terminated``, ``truncated`` and info of each agent that acted."""
+        ...
 
 
 class ParallelCollector:

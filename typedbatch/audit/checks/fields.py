@@ -48,7 +48,10 @@ class Reads(Check, code="TB505 unread-field"):
                 text = f"the update reads {listed(names)} of {owner}, but never {listed(unread)}"
                 self._found(text, place="", is_certain=origin in self._learns_from and "weight" in unread)
             self._find_next_obs(origin, names, there)
-        self._find_older(read)
+        if self._apart > _LARGEST_OF_ENGINES and not read & {"rollout_logp", "is_weights"}:
+            text = f"rollout_logp is {self._apart:.2g} from old_logp in the mean, and is never read"
+            text += "; the samples are of other weights, which the ratio to old_logp does not correct"
+            self._found(text, place="", is_certain=False)
         ignored = self.trace.given - origins.used - set(origins.read)
         if ignored and self._learns_from - ignored and not self.trace.given - ignored:
             self._found("the update never reads the batch that it is given, and learns from another one", place="")
@@ -65,13 +68,6 @@ class Reads(Check, code="TB505 unread-field"):
             if all(isinstance(other, Tensor) and other.shape == value.shape for other in others):
                 apart = (value.float() - others[0].float()).abs()[others[1].bool()]
                 self._apart = float(apart.mean()) if apart.numel() else 0.0
-
-    def _find_older(self, read: set[str]) -> None:
-        """Note samples of other weights, which no ratio or weight corrects."""
-        if self._apart > _LARGEST_OF_ENGINES and not read & {"rollout_logp", "is_weights"}:
-            text = f"rollout_logp is {self._apart:.2g} from old_logp in the mean, and is never read"
-            text += "; the samples are of other weights, which the ratio to old_logp does not correct"
-            self._found(text, place="", is_certain=False)
 
     def _find_next_obs(self, origin: int, names: set[str], there: set[str]) -> None:
         if NEXT_OBS & names or not NEXT_OBS & there or origin not in self._learns_from:

@@ -61,7 +61,7 @@ class Formulas(Check, code="TB507 wrong-weight"):
                 self._found(
                     f"a {tag.made_by} over all rows, from {listed(tag.names)}, has a gradient and meets the values of "
                     "each row, so that each row learns from all others; detach it, or reduce the right dimension",
-                    is_certain=self.trace.depth > 0,  # Inside of a model no row may depend on others.
+                    is_certain=self.trace.depth > 0,  # In a model rows are independent; a loss may be a variance.
                 )
 
     def _mark_expected(self, operation: Operation) -> None:
