@@ -220,14 +220,10 @@ class Tags:
 
     def put(self, value: Any, tag: Tag) -> None:
         """Set the tag of a value."""
-        if len(self.entries) >= self._most:
-            self._sweep()
+        if len(self.entries) >= self._most:  # Those that are gone are removed; callbacks would cost more.
+            self.entries = {key: entry for key, entry in self.entries.items() if entry[0]() is not None}
+            self._most = max(_FEWEST_ENTRIES, 2 * len(self.entries))
         self.entries[id(value)] = (weakref.ref(value), tag)
-
-    def _sweep(self) -> None:
-        """Remove the entries of values that are gone. A callback for each of them would cost more."""
-        self.entries = {key: entry for key, entry in self.entries.items() if entry[0]() is not None}
-        self._most = max(_FEWEST_ENTRIES, 2 * len(self.entries))
 
 
 def listed(names: set[str] | frozenset[str]) -> str:
@@ -333,8 +329,10 @@ def _keeps_first(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bo
         order = args[1] if len(args) > 1 and isinstance(args[1], (tuple, list)) else args[1:]
         return bool(order) and order[0] == 0
     is_along = name in ("stack", "unbind", "flip", "roll", "sort", "argsort", "topk")
+    if not is_along or not dims:
+        return name == "mT"
     first = args[0][0] if isinstance(args[0], (tuple, list)) else args[0]
-    return name == "mT" or (is_along and bool(dims) and dims[-1] not in (0, -int(first.ndim)))
+    return dims[-1] not in (0, -first.ndim)
 
 
 def _indexed(rows: OriginRows, index: Any, out: Any) -> OriginRows | None:

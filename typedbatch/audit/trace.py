@@ -274,18 +274,16 @@ class Trace:
         if name in ("eq", "ne", "__eq__", "__ne__") and any(tag.is_column(TOKENS) for tag in tags):
             self.compares_ids = True
         operation = Operation(name, args, kwargs, tensors, tags, out)
+        methods = self._of_operations.get(name)
+        if methods is None:
+            hearing = [check for check in self.checks if check.operations is None or name in check.operations]
+            methods = self._of_operations[name] = [one.operation for one in hearing if "operation" in one.events]
         with torch.no_grad():
-            for examine in self._of_operations.get(name) or self._listen(name):
+            for examine in methods:
                 try:
                     examine(operation)
                 except Exception as error:  # noqa: BLE001  # whatever it is, the update goes on
                     self._note_failure(examine, error)
-
-    def _listen(self, name: str) -> list[Callable[[Operation], None]]:
-        """Return the methods of the checks that hear of an operation, and keep them for the next one of this name."""
-        hearing = [check for check in self.checks if check.operations is None or name in check.operations]
-        self._of_operations[name] = [check.operation for check in hearing if "operation" in check.events]
-        return self._of_operations[name]
 
     def _tag_parts(self, call: Any, tags: list[Tag], tensors: list[Any], out: Any) -> None:
         """Tag the tensors of a tuple: the parts of a split, or several results."""

@@ -73,16 +73,13 @@ class Call:
         slots = _slots(signature, hints, returns)
         self._arguments: list[_Slot] = [slot for slot in slots if slot.kind is not None]
         self._results: list[_Slot] = [slot for slot in slots if slot.kind is None]
+        self.checks_result: bool = bool(self._results)
         self._parts: int | None = len(get_args(bare(returns)[0])) if returns is not None else None
         if slots:
             self._compile()
 
     def __bool__(self) -> bool:
         return bool(self._arguments or self._results)
-
-    @property
-    def checks_result(self) -> bool:
-        return bool(self._results)
 
     def _compile(self) -> None:
         schemas = [Schema("", object, "", (slot.field,)) for slot in (*self._arguments, *self._results)]

@@ -53,16 +53,12 @@ def require_fit(act: Any, space: Space[Any], envs: int, path: str = "act") -> No
         raise LeafError(f"{space} takes {space.dtype}, got {describe(act)}; .astype(np.int64) converts it", path)
     if space.dtype is not None and not np.can_cast(act.dtype, space.dtype, "same_kind"):
         raise LeafError(f"{space} takes {space.dtype}, got {describe(act)}", path)
-    if isinstance(space, Discrete):
-        low: Any = space.start
-        high: Any = space.start + space.n - 1
-        hint = ""
-    elif isinstance(space, Box):
-        low, high = space.low, space.high
+    bounds: Any = (space.start, space.start + space.n - 1) if isinstance(space, Discrete) else None
+    hint = ""
+    if isinstance(space, Box):
+        bounds = space.low, space.high
         hint = "; gymnasium.wrappers.vector.ClipAction and RescaleAction bring them into range"
-    else:
-        return
-    if not ((act >= low) & (act <= high)).all():
+    if bounds is not None and not ((act >= bounds[0]) & (act <= bounds[1])).all():
         raise StructureError(f"expected actions in {space}, got values from {act.min()} to {act.max()}{hint}", path)
 
 

@@ -222,15 +222,11 @@ class Observations(Check, code="TB510 suspect-values"):
     def _find_constant(self, value: Any) -> None:
         if not isinstance(value, (Tensor, np.ndarray)) or value.ndim < 2 or len(value) < _FEWEST // 2:
             return
-        if _is_constant(value):
+        array = np.asarray(leaf_to_numpy(value))
+        # A constant observation may be of integers.
+        if array.dtype.kind == "f" and (array == array[:1]).all() and (array % 1 != 0).any():
             text = f"obs is the same at all {len(value)} steps; is one array stored again and again?"
             self._found(text, is_certain=False)
-
-
-def _is_constant(value: Any) -> bool:
-    """Return True if all steps are the same, and not of integers, of which a constant observation may be."""
-    array = np.asarray(leaf_to_numpy(value))
-    return bool(array.dtype.kind == "f" and (array == array[:1]).all() and (array % 1 != 0).any())
 
 
 def _rows_of(value: Any) -> list[bytes]:

@@ -231,8 +231,9 @@ class Learning(Check, code="TB504 wrong-gradient", operations=SUMS):
         for one, tag, other, learned in operation.both_ways():
             is_constant = not one.requires_grad and tag.from_model and tag.fields and one.shape == other.shape
             # A constant that comes from the trained network, through another one, was meant to have a gradient.
-            passes = bool(tag.models & learned.models) and not self._are_twins(tag.models, learned.models)
-            is_term = not out.ndim or passes
+            others = learned.models
+            are_twins = all(one in others or any((one, two) in self._twins for two in others) for one in tag.models)
+            is_term = not out.ndim or (bool(tag.models & others) and not are_twins)
             if other.requires_grad and is_constant and is_term:
                 metadata: Any = out.grad_fn.metadata
                 metadata["typedbatch constant"] = (here(), listed(tag.names))
@@ -246,10 +247,6 @@ class Learning(Check, code="TB504 wrong-gradient", operations=SUMS):
             for parameter in known.graph.parameters:
                 if parameter.grad is None or (parameter.grad.numel() and not bool(parameter.grad.any())):
                     known.cleared.add(id(parameter))
-
-    def _are_twins(self, models: frozenset[str], others: frozenset[str]) -> bool:
-        """Return True if models are those of the others, or copies of them, as a reference is of a policy."""
-        return all(one in others or any((one, other) in self._twins for other in others) for one in models)
 
     def backward(self, loss: Tensor) -> None:
         if any(known.is_stepped for known in self._losses):
@@ -379,14 +376,11 @@ class Learning(Check, code="TB504 wrong-gradient", operations=SUMS):
             return
         if node.mask & stepped and len(node.children) == 1 and not node.tag.names & {"obs", "act"}:
             names = self.trace.objects.summary(known.graph.parameters_in(node.mask & stepped))
+            moved = {self.trace.objects.module_of(parameter) for parameter in self._stepped.values()}
             self._found(
                 f"the target of this loss, from {listed(node.tag.names)}, has gradients for {listed(names)}; "
                 "compute it under no_grad, or detach it",
                 place=known.place,
-                is_certain=self._has_slow_copy(node.tag.models),
+                # With a copy that no optimizer steps, no residual gradient is meant.
+                is_certain=any(one in node.tag.models and other not in moved for one, other in self._twins),
             )
-
-    def _has_slow_copy(self, models: frozenset[str]) -> bool:
-        """Return True if there is a copy of a model that no optimizer steps, so that no residual gradient is meant."""
-        stepped = {self.trace.objects.module_of(parameter) for parameter in self._stepped.values()}
-        return any(one in models and other not in stepped for one, other in self._twins)

@@ -163,8 +163,11 @@ class Targets(Check, code="TB508 wrong-target", operations=frozenset({"cat", "co
         self._wrong: list[tuple[str, str, frozenset[str], bool]] = []
 
     def operation(self, operation: Operation) -> None:
-        if operation.name in ("cat", "concat"):
-            self._find_mixed(operation)
+        for tag in operation.tags if operation.name in ("cat", "concat") else ():
+            # A model drew an action for the observation before.
+            is_before = tag.from_model and tag.has_any(tags.OBS) and not tag.has_any(tags.NEXT_OBS)
+            if is_before and any(other.is_column(tags.NEXT_OBS) for other in operation.tags):
+                self._found(f"obs_next is joined with values of {listed(tag.models)} for obs; take those for obs_next")
         if operation.name in _MASKING and any(tag.has_any(tags.TERMINATED) for tag in operation.tags):
             # The values of terminal steps are replaced after the sum.
             self._wrong = [found for found in self._wrong if found[-1]]
@@ -173,13 +176,6 @@ class Targets(Check, code="TB508 wrong-target", operations=frozenset({"cat", "co
         for _, rew, value, tag in operation.both_ways():
             if rew.is_column(tags.REWARDS) and tag.from_model and tag.has_any(tags.NEXT_OBS | tags.OBS) and value.ndim:
                 self._examine(rew, value, tag)
-
-    def _find_mixed(self, operation: Operation) -> None:
-        """Find the next observation joined with an action that a model drew for the observation before."""
-        for tag in operation.tags:
-            is_before = tag.from_model and tag.has_any(tags.OBS) and not tag.has_any(tags.NEXT_OBS)
-            if is_before and any(other.is_column(tags.NEXT_OBS) for other in operation.tags):
-                self._found(f"obs_next is joined with values of {listed(tag.models)} for obs; take those for obs_next")
 
     def valued(self, name: str, values: Any) -> None:
         if name == "v_s_":
@@ -284,8 +280,10 @@ class Returns(Check, code="TB508 wrong-target"):
         if returns.ndim != 1 or returns.shape != rew.shape or returns.shape != ends.shape:
             return
         is_end = ends.astype(bool)
-        spread = _spread(returns[is_end], rew[is_end])
-        if spread > 1e-3 * max(float(np.abs(returns).max(initial=0)), 1e-6) and not _is_of_episodes(returns, is_end):
+        inside, spread = ~is_end[:-1], _spread(returns[is_end], rew[is_end])
+        # Returns of whole episodes are the same at each step of one.
+        is_whole = bool(inside.any()) and bool((np.diff(returns)[inside] == 0).mean() > 0.5)
+        if spread > 1e-3 * max(float(np.abs(returns).max(initial=0)), 1e-6) and not is_whole:
             self._found(
                 f"{name} of terminal steps with one and the same reward differ by {spread:.3g}; nothing follows a "
                 "terminal step, so its return is its reward"
@@ -306,12 +304,6 @@ class Returns(Check, code="TB508 wrong-target"):
         twin = self.trace.tags.of(returns)
         if twin is not None and twin.is_column(tags.ADVANTAGES):
             self._found(f"{name} has the values of returns, and returns those of {name}", code="TB510 suspect-values")
-
-
-def _is_of_episodes(returns: Any, ends: Any) -> bool:
-    """Return True if returns are those of whole episodes, the same at each step of one."""
-    inside = ~ends[:-1]
-    return bool(inside.any()) and bool((np.diff(returns)[inside] == 0).mean() > 0.5)
 
 
 def _spread(returns: Any, rew: Any) -> float:
