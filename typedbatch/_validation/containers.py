@@ -22,12 +22,7 @@ from typedbatch.schema.values import class_of
 
 
 def find_validator(hint: Any, outer: tuple[Any, ...] = ()) -> Validator | None:
-    """Return the validator for values with a resolved annotation; None if the annotation has no batch in it.
-
-    Args:
-        hint: Annotation.
-        outer: Classes that the value is in a field of, whose fields are not checked again inside.
-    """
+    """Return the validator for values with a resolved annotation; None if the annotation has no batch in it."""
     hint, _ = bare(hint)
     options = [bare(option)[0] for option in alternatives(hint)]
     schemas = [option for option in options if is_schema(option)]
@@ -44,17 +39,10 @@ def find_validator(hint: Any, outer: tuple[Any, ...] = ()) -> Validator | None:
         return None
     if cls is tuple:
         return _validator_in_tuple(args, outer)
-    validator = find_validator(args[-1] if cls in _MAPPINGS else args[0], outer)
-    if validator is None:
-        return None
-    if cls in _MAPPINGS:
-        return _validator_in_mapping(validator)
-    if cls in (list, deque, abc.Sequence, abc.MutableSequence, abc.Collection):
-        return _validator_in_items(validator)
-    if cls in (abc.Iterable, abc.Iterator, abc.Generator, abc.AsyncIterable, abc.AsyncIterator, abc.AsyncGenerator):
-        return partial(_validated_lazily, validator)
     # The values in any other class, for example a buffer or a task, could be replaced only in another object.
-    return None
+    inside, inner = _INSIDE.get(cls), args[-1] if cls in _MAPPINGS else args[0]
+    validator = None if inside is None else find_validator(inner, outer)
+    return None if inside is None or validator is None else partial(inside, validator)
 
 
 _MAPPINGS = (dict, defaultdict, OrderedDict, abc.Mapping, abc.MutableMapping)
@@ -116,9 +104,8 @@ def _validator_in_union(options: list[Any], outer: tuple[Any, ...]) -> Validator
         validator = None if option in schemas else find_validator(option, outer)
         if validator is not None:
             cls = class_of(option)
-            validators.append(
-                (Tree if is_bare_protocol(cls) else dict if hasattr(cls, "__total__") else cls, validator)
-            )
+            cls = Tree if is_bare_protocol(cls) else dict if hasattr(cls, "__total__") else cls
+            validators.append((cls, validator))
     if schemas:
         validators.insert(0, (Tree, validator_of(Union[schemas])))  # noqa: UP007  # the parts are only known now
     if not validators:
@@ -139,14 +126,11 @@ def _validator_in_union(options: list[Any], outer: tuple[Any, ...]) -> Validator
     return validate_value
 
 
-def _validator_in_items(validator: Validator) -> Validator:
-    def validate_value(value: Any, name: str, boundary: Boundary, level: Level) -> Any:
-        if not isinstance(value, abc.Collection) or isinstance(value, Tree):
-            return value
-        items = [validator(item, f"{name}[{position}]", boundary, level) for position, item in enumerate(value)]
-        return _rebuilt(value, items)
-
-    return validate_value
+def _validated_items(validator: Validator, value: Any, name: str, boundary: Boundary, level: Level) -> Any:
+    if not isinstance(value, abc.Collection) or isinstance(value, Tree):
+        return value
+    items = [validator(item, f"{name}[{position}]", boundary, level) for position, item in enumerate(value)]
+    return _rebuilt(value, items)
 
 
 def _rebuilt(value: Any, items: list[Any]) -> Any:
@@ -162,7 +146,7 @@ def _rebuilt(value: Any, items: list[Any]) -> Any:
 def _validator_in_tuple(args: tuple[Any, ...], outer: tuple[Any, ...]) -> Validator | None:
     if len(args) == 2 and args[1] is Ellipsis:
         validator = find_validator(args[0], outer)
-        return None if validator is None else _validator_in_items(validator)
+        return None if validator is None else partial(_validated_items, validator)
     validators = [find_validator(arg, outer) for arg in args]
     if not any(validators):
         return None
@@ -179,24 +163,21 @@ def _validator_in_tuple(args: tuple[Any, ...], outer: tuple[Any, ...]) -> Valida
     return validate_value
 
 
-def _validator_in_mapping(validator: Validator) -> Validator:
-    def validate_value(value: Any, name: str, boundary: Boundary, level: Level) -> Any:
-        if not isinstance(value, abc.Mapping):
-            return value
-        items: dict[Any, Any] = {}
-        for key, item in value.items():
-            shown = repr(key)[:40] if isinstance(key, (str, int)) else type(key).__name__
-            items[key] = validator(item, f"{name}[{shown}]", boundary, level)
-        same = all(items[key] is item for key, item in value.items())
-        return value if same or type(value) is not dict else items
-
-    return validate_value
+def _validated_values(validator: Validator, value: Any, name: str, boundary: Boundary, level: Level) -> Any:
+    if not isinstance(value, abc.Mapping):
+        return value
+    items: dict[Any, Any] = {}
+    for key, item in value.items():
+        shown = repr(key)[:40] if isinstance(key, (str, int)) else type(key).__name__
+        items[key] = validator(item, f"{name}[{shown}]", boundary, level)
+    same = all(items[key] is item for key, item in value.items())
+    return value if same or type(value) is not dict else items
 
 
 def _validated_lazily(validator: Validator, value: Any, name: str, boundary: Boundary, level: Level) -> Any:
     """Validate the items of an iterator when they are taken out, and those of a collection at once."""
     if isinstance(value, abc.Collection) and not isinstance(value, Tree):
-        return _validator_in_items(validator)(value, name, boundary, level)
+        return _validated_items(validator, value, name, boundary, level)
     if isinstance(value, abc.Generator):
         return relay(value, numbered(validator, name, boundary, level))
     if isinstance(value, abc.Iterator):
@@ -205,11 +186,17 @@ def _validated_lazily(validator: Validator, value: Any, name: str, boundary: Bou
         return _AsyncRelay(value, numbered(validator, name, boundary, level))
     if isinstance(value, abc.AsyncIterable):
         return _async_items(value, numbered(validator, name, boundary, level))
-    return (
-        _Reiterable(value, partial(numbered, validator, name, boundary, level))
-        if isinstance(value, abc.Iterable)
-        else value
-    )
+    is_iterable = isinstance(value, abc.Iterable)
+    return _Reiterable(value, partial(numbered, validator, name, boundary, level)) if is_iterable else value
+
+
+_LAZY = (abc.Iterable, abc.Iterator, abc.Generator, abc.AsyncIterable, abc.AsyncIterator, abc.AsyncGenerator)
+_INSIDE: dict[Any, Callable[..., Any]] = {
+    **dict.fromkeys(_MAPPINGS, _validated_values),
+    **dict.fromkeys((list, deque, abc.Sequence, abc.MutableSequence, abc.Collection), _validated_items),
+    **dict.fromkeys(_LAZY, _validated_lazily),
+}
+"""Functions that validate the values in an object of each class."""
 
 
 def numbered(validator: Validator, name: str, boundary: Boundary, level: Level) -> Callable[[Any], Any]:

@@ -43,13 +43,8 @@ def convert(
     batch: BatchProtocol, into: TypeForm[T], /, *, device: Device | None = None, dtype: Dtype | None = None
 ) -> T: ...
 @overload  # for jedi, which does not know TypeForm; type checkers never reach this overload
-def convert(  # type: ignore[overload-cannot-match]
-    batch: BatchProtocol,
-    into: type[T],
-    /,
-    *,
-    device: Device | None = None,
-    dtype: Dtype | None = None,  # pyright: ignore[reportOverlappingOverload]
+def convert(  # type: ignore[overload-cannot-match]  # pyright: ignore[reportOverlappingOverload]
+    batch: BatchProtocol, into: type[T], /, *, device: Device | None = None, dtype: Dtype | None = None
 ) -> T: ...
 def convert(batch: Any, into: Any, /, *, device: Device | None = None, dtype: Dtype | None = None) -> Any:
     """Convert a batch to the arrays or tensors that ``into`` declares, and validate the result.
@@ -81,9 +76,8 @@ def convert(batch: Any, into: Any, /, *, device: Device | None = None, dtype: Dt
     if plan.has_tensors:
         turns[TENSOR] = leaf_to_device(device, dtype)
     elif dtype is not None:
-        raise SettingError(
-            f"dtype= is for tensors, and {schema.name} declares none; declare tensors, as in RolloutBatch[Tensor]"
-        )
+        text = f"dtype= is for tensors, and {schema.name} declares none; declare tensors, as in RolloutBatch[Tensor]"
+        raise SettingError(text)
     result = _converted(batch, schema, plan.kind, turns)
     if type(batch.__dict__) is not dict:
         keep_meta(batch, result)

@@ -90,11 +90,7 @@ def validate_at(batch: Any, schema: Any, boundary: str, level: Level | None = No
 
 
 def validator_of(schema: Any) -> Validator:
-    """Return the validator of a schema or union, compiled at the first call.
-
-    Raises:
-        DeclarationError: ``schema`` is not a protocol or record.
-    """
+    """Return the validator of a schema or union, compiled at the first call."""
     return _compiled(schema)[1]
 
 
@@ -153,9 +149,8 @@ def _compile_any(checks: list[tuple[Schema, Check]], none: bool) -> tuple[Check,
         if none and batch is None:
             return None
         if not checks:
-            raise DeclarationError(
-                "None is not a schema of a batch; a schema inherits from BatchProtocol or BatchRecord"
-            )
+            text = "None is not a schema of a batch; a schema inherits from BatchProtocol or BatchRecord"
+            raise DeclarationError(text)
         # The class of the batch comes first, so that a record keeps its class even if it matches another member too.
         own = [known for known in checks if issubclass(known[0].target, Batch) and isinstance(batch, known[0].target)]
         ordered = [*own, *(known for known in checks if known not in own)]
@@ -252,11 +247,7 @@ def _undeclared(fields: dict[str, object], schema: Schema, batch: Any) -> FieldN
 
 
 def typed_copy(batch: Any, schema: Schema, who: str) -> Any:
-    """Return a shallow copy of a batch, of the class that ``schema`` declares. Nested batches are copied likewise.
-
-    Raises:
-        LeafError: ``batch`` is not a Batch.
-    """
+    """Return a shallow copy of a batch, of the class that ``schema`` declares. Nested batches are copied likewise."""
     if not isinstance(batch, Batch):
         raise LeafError(f"{who} takes a Batch, got {describe(batch)}")
     out = new_tree(class_for(schema, batch), {})

@@ -29,11 +29,7 @@ from typedbatch.schema.values import class_of
 
 
 def wrapped(function: Any, level: Level | None) -> Any:
-    """Return a validating function of the same sort, the class with a validating constructor, or a builtin unchanged.
-
-    Raises:
-        TypeError: ``function`` is not callable.
-    """
+    """Return a validating function of the same sort, a class with a validating constructor, or a builtin unchanged."""
     if isinstance(function, (staticmethod, classmethod)):
         return type(function)(wrapped(function.__func__, level))
     if not callable(function):
@@ -113,7 +109,6 @@ def _wrapper(function: Callable[..., Any], plans: _LazyPlan) -> Any:
             return plan.result(await function(*args, **kwargs), checked, level)
 
         return call_async
-
     if inspect.isasyncgenfunction(function):
         return _async_generator_wrapper(function, plans)
     if inspect.isgeneratorfunction(function):
@@ -127,7 +122,6 @@ def _wrapper(function: Callable[..., Any], plans: _LazyPlan) -> Any:
             return plan.returned((yield from relay(function(*args, **kwargs), plan.yielded(level))), level)
 
         return generate
-
     return _plain_wrapper(function, plans)
 
 
@@ -179,10 +173,8 @@ def _plain_wrapper(function: Callable[..., Any], plans: _LazyPlan) -> Any:
         result = function(*args, **kwargs)
         if not plan.checks_result:
             return result
-        checked = args, kwargs, sizes
-        return (
-            plan.awaited(result, checked, level) if inspect.iscoroutine(result) else plan.result(result, checked, level)
-        )
+        finish = plan.awaited if inspect.iscoroutine(result) else plan.result
+        return finish(result, (args, kwargs, sizes), level)
 
     return call
 
@@ -287,8 +279,19 @@ class _Plan:
     def result(self, value: Any, checked: _CheckedCall, level: Level) -> Any:
         if self.returns is not None:
             value = self.returns(value, "return value", self.value_of, level)
-        if self.call_check is not None and checked[2] is not None and self.call_check.checks_result:
-            self.check_result(self.call_check, value, checked, level)
+        call, (args, kwargs, sizes) = self.call_check, checked
+        if call is None or sizes is None or not call.checks_result:
+            return value
+        problems: tuple[Problem, ...] = ()
+        right = call.fits(value, sizes)
+        if not right and is_compiling():
+            break_graph(f"the result of {call.name} does not fit; a call without torch.compile has the report")
+        if not right:
+            problems = call.result_problems(value, args, kwargs, sizes)
+        elif level == "values" and not is_compiling():
+            problems = call.result_violations(value)
+        if problems or not right:
+            raise self.error(call, problems, call.shown_result(value))
         return value
 
     def sizes(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], level: Level) -> Sizes | None:
@@ -309,19 +312,6 @@ class _Plan:
         if problems or sizes is None:
             raise self.error(call, problems, call.shown(args, kwargs))
         return sizes
-
-    def check_result(self, call: Call, value: Any, checked: _CheckedCall, level: Level) -> None:
-        args, kwargs, sizes = checked
-        problems: tuple[Problem, ...] = ()
-        right = sizes is None or call.fits(value, sizes)
-        if not right and is_compiling():
-            break_graph(f"the result of {call.name} does not fit; a call without torch.compile has the report")
-        if not right and sizes is not None:
-            problems = call.result_problems(value, args, kwargs, sizes)
-        elif level == "values" and not is_compiling():
-            problems = call.result_violations(value)
-        if problems or not right:
-            raise self.error(call, problems, call.shown_result(value))
 
     def error(self, call: Call, problems: tuple[Problem, ...], got: str) -> CallError:
         """Return the error for a call. Its boundary names the arguments with problems."""

@@ -24,11 +24,7 @@ _MOST = 1000
 
 
 class Objects:
-    """Objects found from the variables of a function, by following attributes, containers and closures.
-
-    Args:
-        roots: Objects by the name that the user gives them.
-    """
+    """Objects found from those that a user has names for, by following attributes, containers and closures."""
 
     def __init__(self, roots: Mapping[str, Any]) -> None:
         self.modules: dict[str, nn.Module] = {}
@@ -47,9 +43,7 @@ class Objects:
         for name, module in self.modules.items():
             for path, parameter in self.parameters_in(module):
                 self._owners.setdefault(id(parameter), (name, path.split(".")[0]))
-        self._owners.update(
-            (id(tensor), (name, "")) for name, tensor in self.tensors.items() if id(tensor) not in self._owners
-        )
+        self._owners = {**{id(tensor): (name, "") for name, tensor in self.tensors.items()}, **self._owners}
 
     def parameters_in(self, module: nn.Module) -> list[tuple[str, Any]]:
         """Return the named parameters of a module, as they were at the first call."""
@@ -127,7 +121,10 @@ class Objects:
             return
         self._seen[id(value)] = value
         if isinstance(value, nn.Module):
-            self._visit_module(name, value, depth)
+            self.modules.setdefault(name, value)
+            for key, part in vars(value).items() if is_own(value) else ():
+                if key not in {"_parameters", "_buffers", "_modules"} and not key.endswith("_hooks"):
+                    self._visit(key, part, depth + 1)
         elif isinstance(value, Optimizer):
             self.optimizers.append(value)
         elif isinstance(value, (GeneratorType, zip)):
@@ -146,14 +143,6 @@ class Objects:
                 self._visit(key, part, depth + 1)
         else:
             self._visit_object(value, depth)
-
-    def _visit_module(self, name: str, module: nn.Module, depth: int) -> None:
-        self.modules.setdefault(name, module)
-        if is_own(module):
-            hidden = {"_parameters", "_buffers", "_modules"}
-            for key, part in vars(module).items():
-                if key not in hidden and not key.endswith("_hooks"):
-                    self._visit(key, part, depth + 1)
 
     def _visit_object(self, value: Any, depth: int) -> None:
         from typedbatch.buffers import ReplayBuffer

@@ -38,11 +38,6 @@ class Origins:
 
     A batch of which no leaf is known yet begins an origin: its rows are numbered. Batches made from its leaves, by any
     operation that torch runs, belong to the same origin.
-
-    Args:
-        tags: Tags of the leaves.
-        tell: Function that is told of events: reads and writes of fields, priorities that are written to a buffer,
-            values that are bootstrapped.
     """
 
     def __init__(self, tags: Tags, tell: Callable[..., None]) -> None:
@@ -217,7 +212,6 @@ class Origins:
         members = [
             *((Batch, name, function) for name, function in _readers(on_read, on_use).items()),
             (Batch, "__setattr__", _writer(on_write)),
-            (torch, "from_numpy", self._tagging(torch.from_numpy)),
             *self._watching(),
         ]
         with _replaced(members):
@@ -225,53 +219,24 @@ class Origins:
 
     def _watching(self) -> Iterator[tuple[Any, str, Any]]:
         """Yield functions of the library that are replaced by ones that report what they are given or return."""
-        load = nn.Module.load_state_dict
-        update_weight, per_row = PrioritizedReplayBuffer.update_weight, returns.per_row
-        values = vars(returns)["_values"]
-        get, values_of, look_ahead = ReplayBuffer.get, vars(grouping)["values_of"], returns.look_ahead
 
-        def writing(buffer: Any, slots: Any, priorities: Any) -> Any:
-            self._tell("priorities", priorities)
-            return update_weight(buffer, slots, priorities)
+        def tell(event: str, *positions: int) -> Callable[..., None]:
+            return lambda *args: self._tell(event, *(args[position] for position in positions))
 
-        def bootstrapping(values: Any, rew: Any, who: str) -> Any:
-            self._tell("bootstrap", values)
-            return per_row(values, rew, who)
-
-        def valuing(given: Any, name: str, rew: Any) -> Any:
-            out = values(given, name, rew)
-            self._tell("valued", name, out)
-            return out
-
-        def getting(buffer: Any, index: Any, key: str, *args: Any, **kwargs: Any) -> Any:
-            value = get(buffer, index, key, *args, **kwargs)
-            self.on_get(key, value)
-            return value
-
-        def grouped(fields: Any, name: str, *args: Any) -> Any:
-            self._tell("grouped", name, fields.get(name))
-            return values_of(fields, name, *args)
-
-        def looking(batch: Any, buffer: Any, slots: Any, *args: Any, **kwargs: Any) -> Any:
-            self._tell("sampled", batch, buffer, slots)
-            ahead = look_ahead(batch, buffer, slots, *args, **kwargs)
+        def got_next(ahead: Any, *_: Any) -> None:
             if ahead.obs_next is not None:
                 self.on_get("obs_next", ahead.obs_next)
-            return ahead
 
-        def loading(module: Any, state: Any, *args: Any, **kwargs: Any) -> Any:
-            self._tell("loading", module, state)
-            return load(module, state, *args, **kwargs)
-
-        yield nn.Module, "load_state_dict", loading
+        yield _told(torch, "from_numpy", after=self._copy_tag)
+        yield _told(nn.Module, "load_state_dict", before=tell("loading", 0, 1))
         for kind in _DISTRIBUTIONS:
-            yield kind, "log_prob", self._labelling(kind.log_prob)
-        yield grouping, "values_of", grouped
-        yield returns, "look_ahead", looking
-        yield returns, "_values", valuing
-        yield PrioritizedReplayBuffer, "update_weight", writing
-        yield returns, "per_row", bootstrapping
-        yield ReplayBuffer, "get", getting
+            yield _told(kind, "log_prob", after=self._label)
+        yield _told(grouping, "values_of", before=lambda rows, name, *_: self._tell("grouped", name, rows.get(name)))
+        yield _told(returns, "look_ahead", before=tell("sampled", 0, 1, 2), after=got_next)
+        yield _told(returns, "_values", after=lambda out, _, name, __: self._tell("valued", name, out))
+        yield _told(PrioritizedReplayBuffer, "update_weight", before=tell("priorities", 2))
+        yield _told(returns, "per_row", before=tell("bootstrap", 0))
+        yield _told(ReplayBuffer, "get", after=lambda value, *args: self.on_get(args[2], value))
 
     def on_get(self, key: str, value: Any) -> None:
         """Record that a field of some rows of a buffer was read."""
@@ -280,24 +245,31 @@ class Origins:
             field = OriginField(-1, key)
             self._tags.put(value, Tag(frozenset({field}), None, field))
 
-    def _labelling(self, log_prob: Callable[[Any, Any], Any]) -> Any:
-        def labelling(distribution: Any, value: Any) -> Any:
-            out = log_prob(distribution, value)
-            tag = self._tags.of(out)
-            if tag is not None and not tag.is_of_labels:
-                self._tags.put(out, replace(tag, is_of_labels=True))
-            return out
+    def _label(self, out: Any, *_: Any) -> None:
+        tag = self._tags.of(out)
+        if tag is not None and not tag.is_of_labels:
+            self._tags.put(out, replace(tag, is_of_labels=True))
 
-        return labelling
+    def _copy_tag(self, out: Any, array: Any) -> None:
+        if (tag := self._tags.of(array)) is not None:
+            self._tags.put(out, tag)
 
-    def _tagging(self, from_numpy: Callable[[Any], Any]) -> Any:
-        def tagging(array: Any) -> Any:
-            out, tag = from_numpy(array), self._tags.of(array)
-            if tag is not None:
-                self._tags.put(out, tag)
-            return out
 
-        return tagging
+def _told(
+    owner: Any, name: str, before: Callable[..., object] | None = None, after: Callable[..., object] | None = None
+) -> tuple[Any, str, Any]:
+    """Return a function that passes its arguments, or its result and arguments, to others, with its owner and name."""
+    function = vars(owner)[name]
+
+    def told(*args: Any, **kwargs: Any) -> Any:
+        if before is not None:
+            before(*args, *kwargs.values())
+        out = function(*args, **kwargs)
+        if after is not None:
+            after(out, *args, *kwargs.values())
+        return out
+
+    return owner, name, told
 
 
 def _distributions(base: type[Distribution]) -> Iterator[type[Distribution]]:

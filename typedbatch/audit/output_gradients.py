@@ -12,7 +12,7 @@ import tempfile
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -28,12 +28,8 @@ _PATIENCE = 120.0
 
 def can_fork() -> bool:
     """Return True if this process can be copied: on Linux, as long as no GPU is in use."""
-    return sys.platform.startswith("linux") and not _uses_gpu()
-
-
-def _uses_gpu() -> bool:
-    initialized: Callable[[], bool] = torch.cuda.is_initialized
-    return initialized()
+    uses_gpu: Callable[[], bool] = torch.cuda.is_initialized
+    return sys.platform.startswith("linux") and not uses_gpu()
 
 
 def tensors_of_child(function: Callable[[], Any]) -> Any:
@@ -49,16 +45,10 @@ def tensors_of_child(function: Callable[[], Any]) -> Any:
 
 
 def in_child(function: Callable[[], Any]) -> Any:
-    """Call a function in a copy of this process, and return its result.
+    """Call a function in a copy of this process, and return its result; None if it raises or takes too long.
 
     The copy has one thread, and its output is dropped. Files that it writes to, and processes that it talks to, are
     those of this process.
-
-    Args:
-        function: Function that returns numbers, texts, bools, and lists and dicts of these.
-
-    Returns:
-        The result, or None if the function raised an error or took too long.
     """
     reader, writer = os.pipe()
     with warnings.catch_warnings():
@@ -138,12 +128,7 @@ class Change(NamedTuple):
 
 @dataclass(frozen=True)
 class Effect:
-    """The differences of a replay from the update itself, for each output of a network.
-
-    Attributes:
-        outputs: Positions whose output is another one.
-        gradients: Positions whose gradient is another one, with the change.
-    """
+    """The positions at which outputs of networks, and gradients by them, differ from those of the update itself."""
 
     outputs: list[set[int]]
     gradients: list[dict[int, Change]]
@@ -153,10 +138,6 @@ class OutputGradients:
     """Replays of an update, each in a copy of this process, that say at which positions a change has an effect.
 
     Steps of optimizers change nothing in them, so that all minibatches are seen by the same weights.
-
-    Args:
-        update: The update.
-        args: Its arguments.
     """
 
     def __init__(self, update: Callable[..., Any], args: Sequence[Any]) -> None:
@@ -171,8 +152,7 @@ class OutputGradients:
 
     def used(self, number: int) -> set[int]:
         """Return the positions of an output at which the update has a gradient that is not small beside others."""
-        _, gradient = self._base[number].positions()
-        sizes = gradient.abs().amax(-1)
+        sizes = self._base[number].positions()[1].abs().amax(-1)
         return set((sizes > _SMALL * sizes.max()).nonzero()[:, 0].tolist())
 
     def width(self, number: int) -> int:
@@ -191,11 +171,7 @@ class OutputGradients:
 
     def effect(self, changed: Mapping[int, Any]) -> Effect | None:
         """Return where changed arguments have an effect; None if the update refuses them, or calls other networks."""
-
-        def compare() -> list[Any]:
-            return list(_compared(self._base, self._learn(changed)))
-
-        parts = in_child(compare)
+        parts = in_child(lambda: [*_compared(self._base, self._learn(changed))])
         if parts is None:
             return None
         outputs = [set(positions) for positions, _ in parts]
@@ -235,16 +211,11 @@ class _Recorder:
 
     @contextmanager
     def recording(self) -> Generator[None]:
-        handles = [
-            register_module_forward_pre_hook(self._before_call),
-            register_module_forward_hook(self._after_call, always_call=True),
-            register_optimizer_step_pre_hook(self._before_step),
-        ]
-        try:
+        with ExitStack() as stack:
+            stack.callback(register_module_forward_pre_hook(self._before_call).remove)
+            stack.callback(register_module_forward_hook(self._after_call, always_call=True).remove)
+            stack.callback(register_optimizer_step_pre_hook(self._before_step).remove)
             yield
-        finally:
-            for handle in handles:
-                handle.remove()
 
     def _before_step(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         for group in optimizer.param_groups:
@@ -268,10 +239,7 @@ class _Recorder:
         output = OutputGradient(tensor.detach().clone(), torch.zeros_like(tensor))
         self._numbers += tensor.numel()
         self.outputs.append(output)
-
-        def add(gradient: Tensor) -> None:
-            output.gradient.add_(gradient.detach())
-
+        add: Callable[[Tensor], object] = lambda gradient: output.gradient.add_(gradient.detach())  # noqa: E731
         tensor.register_hook(add)  # type: ignore[no-untyped-call]  # torch does not say what it takes
 
 

@@ -39,12 +39,7 @@ class Same(NamedTuple):
 
 
 class Replays:
-    """Replays of an update, each in a copy of this process, so that nothing has to be restored.
-
-    Args:
-        update: The update.
-        args: Its arguments.
-    """
+    """Replays of an update, each in a copy of this process, so that nothing has to be restored."""
 
     def __init__(self, update: Callable[..., Any], args: Sequence[Any]) -> None:
         self._update, self._args = update, args
@@ -69,9 +64,8 @@ class Replays:
                     self._vary_tokens(position, batch)
                     self._vary_ends(position, batch)
                 except TypeError as error:  # A field cannot be copied.
-                    self._add(
-                        f"the batch cannot be copied, so that it was not changed for replays: {error}", is_certain=False
-                    )
+                    text = f"the batch cannot be copied, so that it was not changed for replays: {error}"
+                    self._add(text, is_certain=False)
         self._examine_credit()
         for name, values in vary.items():
             self._vary_argument(name, values)
@@ -119,13 +113,9 @@ class Replays:
                 self.findings.append(Finding("TB508 wrong-target", "", text, is_certain=False))
             return
         # Their rewards tell whether the rows are in a minibatch at all.
-        if (
-            not bool(cut.any())
-            or not self._has_effect(position, batch, "rew", cut)
-            or self._has_effect(position, batch, "obs_next", cut)
-        ):
-            return
-        if self._has_effect(position, batch, "obs_next", going):
+        is_seen = bool(cut.any()) and self._has_effect(position, batch, "rew", cut)
+        is_lost = is_seen and not self._has_effect(position, batch, "obs_next", cut)
+        if is_lost and self._has_effect(position, batch, "obs_next", going):
             self._add(
                 f"obs_next has no effect in the {int(cut.sum())} rows that are truncated, but has one in others; a "
                 "cut-off episode goes on, so use terminated alone in targets"

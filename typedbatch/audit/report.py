@@ -90,9 +90,8 @@ class Report:
     def add(self, finding: Finding) -> None:
         """Add a finding or note, unless there is one of the same code at the same place."""
         known = self.findings if finding.is_certain else self.notes
-        if all((other.code, other.place) != (finding.code, finding.place) for other in known) or (
-            not finding.place and finding not in known
-        ):
+        is_new = all((other.code, other.place) != (finding.code, finding.place) for other in known)
+        if is_new or (not finding.place and finding not in known):
             known.append(finding)
 
     def merge(self, other: Report) -> None:

@@ -25,13 +25,7 @@ _FEWEST_UNAFFECTED: Final = 0.1
 
 
 class Probe:
-    """Replays of an update on one batch with other values in some rows.
-
-    Args:
-        outputs: Replays of the update.
-        position: Position of the batch among the arguments of the update.
-        batch: The batch.
-    """
+    """Replays of an update on the batch at a position of its arguments, with other values in some rows."""
 
     def __init__(self, outputs: OutputGradients, position: int, batch: Any) -> None:
         self.outputs: OutputGradients = outputs

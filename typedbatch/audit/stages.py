@@ -5,13 +5,13 @@ from __future__ import annotations
 import copy
 import random
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-from typing_extensions import override
 
 from typedbatch._core.kinds import BATCH, TENSOR, describe, kind_of
 from typedbatch._ops.conversion import leaf_to_numpy
@@ -22,20 +22,6 @@ from typedbatch.audit.report import Finding, Report
 from typedbatch.audit.trace import Check, Operation, Trace
 from typedbatch.batch import Batch
 from typedbatch.errors import MissingFieldError, SettingError
-
-
-class RandomState:
-    """The state of the global random generators of torch, numpy and Python when this is created."""
-
-    def __init__(self) -> None:
-        self._torch, self._numpy, self._python = torch.get_rng_state(), np.random.get_state(), random.getstate()
-
-    def restore(self) -> None:
-        """Set the generators back."""
-        torch.set_rng_state(self._torch)
-        np.random.set_state(self._numpy)
-        random.setstate(self._python)
-
 
 _CLOSE = 1e-4
 _PER_CALL = 512
@@ -72,10 +58,7 @@ def audit_logp(
     position = int(mask[row].nonzero()[1, 0])
     tokens = _field(rollouts, "response_ids")[row][mask[row]].tolist()
     report = Report()
-
-    def found(text: str, *, is_certain: bool = True) -> None:
-        report.add(Finding("TB512 broken-stage", "", text, is_certain))
-
+    found = partial(_add, report)
     with _evaluating(model):
         trace = Trace([_Logits], Objects({}))
         logits = trace.checks[0]
@@ -119,7 +102,6 @@ class _Logits(Check, operations=frozenset({"log_softmax", "softmax", "logsumexp"
         self.width: int = 0
         """Number of logits per token, in the last of these operations."""
 
-    @override
     def operation(self, operation: Operation) -> None:
         shape = operation.tensors[0].shape
         is_loss = operation.name == "cross_entropy"
@@ -134,13 +116,11 @@ def _called(function: Any, model: nn.Module, rollouts: Any, tokens: list[int]) -
         if args and _starts(args[0], tokens):
             found.append(module)
 
-    embeddings = [module for module in model.modules() if isinstance(module, nn.Embedding)]
-    handles = [embedding.register_forward_pre_hook(look) for embedding in embeddings]
-    try:
+    with ExitStack() as stack:
+        for module in model.modules():
+            if isinstance(module, nn.Embedding):
+                stack.callback(module.register_forward_pre_hook(look).remove)
         return function(model, rollouts), found[0] if found else None
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _effect(
@@ -217,10 +197,12 @@ def audit_reward(function: Callable[[Any], Any], rollouts: Any) -> Report:
     report = Report()
     ids, mask = _field(rollouts, "response_ids"), _field(rollouts, "response_mask").bool()
     loss_mask = _field(rollouts, "loss_mask").bool()
-    random = RandomState()
+    states = torch.get_rng_state(), np.random.get_state(), random.getstate()
 
     def rewards(batch: Any) -> Any:
-        random.restore()
+        torch.set_rng_state(states[0])
+        np.random.set_state(states[1])
+        random.setstate(states[2])
         out = function(copy.deepcopy(batch))
         values = out["rewards"] if kind_of(out) is BATCH else out
         return np.asarray(leaf_to_numpy(values), dtype=np.float64)
@@ -231,16 +213,14 @@ def audit_reward(function: Callable[[Any], Any], rollouts: Any) -> Report:
         for token in (ids.min(), ids.max()):
             changed = copy.deepcopy(rollouts)
             changed["response_ids"] = torch.where(of_tools, token, ids)
-            _compare(
-                report, base, rewards(changed), "the tokens of tools, outside loss_mask, have an effect on rewards"
-            )
+            text = "the tokens of tools, outside loss_mask, have an effect on rewards"
+            _compare(report, base, rewards(changed), text)
     if (padded := other_padding(rollouts)) is not None:
         text = "the tokens of padding have an effect on rewards"  # Padding may be told from tokens by its id.
         _compare(report, base, rewards(padded), text, is_certain=False)
     order = _other_order(rollouts)
-    _compare(
-        report, base[order], rewards(rollouts[order]), "rewards do not go with their rows when groups change places"
-    )
+    text = "rewards do not go with their rows when groups change places"
+    _compare(report, base[order], rewards(rollouts[order]), text)
     return report
 
 
@@ -267,7 +247,7 @@ def audit_stage(function: Callable[[Any], Any], batch: Any, *, by: str = "uid") 
     found = [*np.asarray(leaf_to_numpy(_field(out, by))).tolist()]
     rows = {key: row for row, key in reversed([*enumerate(keys)])}
     if strange := [key for key in found if key not in rows]:
-        report.add(Finding("TB512 broken-stage", "", f"{by} {strange[0]!r} of the result is not in what was given"))
+        _add(report, f"{by} {strange[0]!r} of the result is not in what was given")
         return report
     source = np.asarray([rows[key] for key in found])
     for name, value in Batch.items(batch):
@@ -276,14 +256,11 @@ def audit_stage(function: Callable[[Any], Any], batch: Any, *, by: str = "uid") 
             continue
         wrong = [row for row in range(len(source)) if not np.array_equal(other[row], mine[source[row]])]
         if wrong:
-            text = (
-                f"{name} of row {wrong[0]} is not that of {by} {found[wrong[0]]!r}; are rows repeated in another order?"
-            )
-            report.add(Finding("TB512 broken-stage", "", text))
+            text = f"{name} of row {wrong[0]} is not that of {by} {found[wrong[0]]!r}"
+            _add(report, f"{text}; are rows repeated in another order?")
     counts = {key: found.count(key) for key in keys}
     if len(set(counts.values())) > 1:
-        text = f"{by} {min(counts, key=lambda key: counts[key])!r} has fewer rows than others"
-        report.add(Finding("TB512 broken-stage", "", text, is_certain=False))
+        _add(report, f"{by} {min(counts, key=lambda key: counts[key])!r} has fewer rows than others", is_certain=False)
     return report
 
 
@@ -318,13 +295,11 @@ def audit_pairs(
         of_sides = [known.get((prompt, texts[row])) for texts in (better, worse)]
         for side, found in zip(sides, of_sides, strict=True):
             if found is None:
-                text = f"{side} of pair {row} is not a response to its prompt; are rows of other prompts taken?"
-                report.add(Finding("TB512 broken-stage", "", text))
+                _add(report, f"{side} of pair {row} is not a response to its prompt; are rows of other prompts taken?")
                 return report
         first, second = of_sides
         if first is not None and second is not None and max(first) < min(second):
-            text = f"{sides[0]} of pair {row} has reward {max(first):g}, and {sides[1]} has {min(second):g}"
-            report.add(Finding("TB512 broken-stage", "", text))
+            _add(report, f"{sides[0]} of pair {row} has reward {max(first):g}, and {sides[1]} has {min(second):g}")
             return report
     return report
 
@@ -339,8 +314,7 @@ def _other_order(batch: Any) -> Any:
     """Return the rows with the first group, or the first half of the rows, at the end."""
     uid = batch.get("uid")
     if uid is None:
-        half = len(batch) // 2
-        return np.roll(np.arange(len(batch)), -half)
+        return np.roll(np.arange(len(batch)), -(len(batch) // 2))
     keys = np.asarray(leaf_to_numpy(uid)).tolist()
     is_first = np.array([key == keys[0] for key in keys])
     return np.concatenate([np.flatnonzero(~is_first), np.flatnonzero(is_first)])
@@ -348,7 +322,11 @@ def _other_order(batch: Any) -> Any:
 
 def _compare(report: Report, expected: Any, got: Any, text: str, *, is_certain: bool = True) -> None:
     if expected.shape != got.shape or not np.allclose(expected, got, rtol=1e-4, atol=1e-6, equal_nan=True):
-        report.add(Finding("TB512 broken-stage", "", text, is_certain))
+        _add(report, text, is_certain=is_certain)
+
+
+def _add(report: Report, text: str, *, is_certain: bool = True) -> None:
+    report.add(Finding("TB512 broken-stage", "", text, is_certain))
 
 
 def _array(value: Any) -> Any:

@@ -220,14 +220,10 @@ class Tags:
 
     def put(self, value: Any, tag: Tag) -> None:
         """Set the tag of a value."""
-        if len(self.entries) >= self._most:
-            self._sweep()
+        if len(self.entries) >= self._most:  # Those that are gone are removed; callbacks would cost more.
+            self.entries = {key: entry for key, entry in self.entries.items() if entry[0]() is not None}
+            self._most = max(_FEWEST_ENTRIES, 2 * len(self.entries))
         self.entries[id(value)] = (weakref.ref(value), tag)
-
-    def _sweep(self) -> None:
-        """Remove the entries of values that are gone. A callback for each of them would cost more."""
-        self.entries = {key: entry for key, entry in self.entries.items() if entry[0]() is not None}
-        self._most = max(_FEWEST_ENTRIES, 2 * len(self.entries))
 
 
 def listed(names: set[str] | frozenset[str]) -> str:
@@ -240,15 +236,7 @@ _CALL = tuple[str, tuple[Any, ...], dict[str, Any]]
 
 
 def tag_after(call: _CALL, tags: list[Tag], tensors: list[Any], out: Any, step: int) -> Tag:
-    """Return the tag of the result of an operation.
-
-    Args:
-        call: Name of the operation, its arguments and keyword arguments.
-        tags: Tags of its tensors, in order.
-        tensors: Its tensors.
-        out: Its result, a tensor or array.
-        step: Number of optimizer steps so far.
-    """
+    """Return the tag of the result of an operation on tensors with tags, after ``step`` optimizer steps."""
     name, args, kwargs = call
     first = tags[0]
     fields, models = first.fields, first.models
@@ -317,7 +305,9 @@ def _rows_after(
     if first is None or not out.ndim:
         return None
     if name in ("__getitem__", "index_select"):
-        index = args[1] if name == "__getitem__" else _selected(args, kwargs)
+        index = args[1] if name == "__getitem__" else slice(None)
+        if name == "index_select" and kwargs.get("dim", args[1] if len(args) > 1 else None) == 0:
+            index = kwargs.get("index", args[2] if len(args) > 2 else None)
         return _indexed(first, index, out) if tags[0].rows is not None else None
     if name.rstrip("_") in SCATTERING or (name == "gather" and dim_of(args, kwargs) in (0, -args[0].ndim)):
         return None
@@ -339,19 +329,10 @@ def _keeps_first(name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bo
         order = args[1] if len(args) > 1 and isinstance(args[1], (tuple, list)) else args[1:]
         return bool(order) and order[0] == 0
     is_along = name in ("stack", "unbind", "flip", "roll", "sort", "argsort", "topk")
-    return name == "mT" or (is_along and bool(dims) and dims[-1] not in (0, -_ndim(args)))
-
-
-def _ndim(args: tuple[Any, ...]) -> int:
-    """Return the number of dimensions of the first tensor among the arguments."""
+    if not is_along or not dims:
+        return name == "mT"
     first = args[0][0] if isinstance(args[0], (tuple, list)) else args[0]
-    return int(first.ndim)
-
-
-def _selected(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """Return the index of ``index_select`` along the rows; a full slice for other dimensions."""
-    dim = kwargs.get("dim", args[1] if len(args) > 1 else None)
-    return kwargs.get("index", args[2] if len(args) > 2 else None) if dim == 0 else slice(None)
+    return dims[-1] not in (0, -first.ndim)
 
 
 def _indexed(rows: OriginRows, index: Any, out: Any) -> OriginRows | None:

@@ -22,7 +22,6 @@ from torch._C import (
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 from torch.overrides import TorchFunctionMode
-from typing_extensions import override
 
 from typedbatch.audit.objects import Objects
 from typedbatch.audit.origins import Origins
@@ -34,16 +33,7 @@ _OF_ATTRIBUTES = frozenset({"T", "mT", "H", "data", "real"})
 
 @dataclass(slots=True)
 class Operation:
-    """An operation of torch on tagged tensors.
-
-    Attributes:
-        name: Name of the function or method.
-        args: Its arguments.
-        kwargs: Its keyword arguments.
-        tensors: Tensors among the arguments, in order.
-        tags: Their tags.
-        out: Its result.
-    """
+    """An operation of torch: its name, arguments, the tensors among these with their tags, and its result."""
 
     name: str
     args: tuple[Any, ...]
@@ -63,21 +53,31 @@ class Operation:
 class Check:
     """A law of an update, which is told of each event. Methods of events that it does not need do nothing.
 
-    A subclass names the operations that it is told of: ``class Ratio(Check, operations=DIFFERENCES)``.
+    A subclass names the code of its findings, and the operations that it is told of:
+    ``class Ratio(Check, code="TB501 wrong-ratio", operations=DIFFERENCES)``.
     """
 
+    _code: ClassVar[AuditCode]
     events: ClassVar[frozenset[str]] = frozenset()
     """Names of the methods that do something."""
     operations: ClassVar[frozenset[str] | None] = None
     """Names of the operations that it is told of; None for all."""
 
-    def __init_subclass__(cls, operations: frozenset[str] | None = None) -> None:
+    def __init_subclass__(
+        cls, code: AuditCode = "TB513 check-failed", operations: frozenset[str] | None = None
+    ) -> None:
         super().__init_subclass__()
-        cls.operations = operations
+        cls._code, cls.operations = code, operations
         cls.events = frozenset(name for name in _EVENTS if getattr(cls, name) is not getattr(Check, name))
 
     def __init__(self, trace: Trace) -> None:
         self.trace: Trace = trace
+
+    def _found(
+        self, text: str, *, place: str | None = None, is_certain: bool = True, code: AuditCode | None = None
+    ) -> None:
+        """Add a finding to the report, by default of the code of the check."""
+        self.trace.found(code or self._code, text, place=place, is_certain=is_certain)
 
     def operation(self, operation: Operation) -> None:
         """Examine an operation after it has run."""
@@ -123,14 +123,7 @@ _EVENTS: Final = tuple(name for name, member in vars(Check).items() if not name.
 
 
 class Trace:
-    """The state that the checks of one update share.
-
-    Args:
-        checks: Classes of the checks.
-        objects: Objects that the update uses.
-        skip: Names of codes that are not reported: ``"wrong-ratio"``.
-        allow: Places that are not reported: ``"algo.py:77"``.
-    """
+    """The state that the checks of one update share."""
 
     def __init__(
         self,
@@ -191,14 +184,10 @@ class Trace:
         """Record the events of a block."""
         with _restored(), ExitStack() as stack:
             stack.enter_context(self.origins.reading(self._thread))
-            handles = [
-                register_optimizer_step_pre_hook(self._before_step),
-                register_optimizer_step_post_hook(self._after_step),
-                register_module_forward_pre_hook(self._before_call),
-                register_module_forward_hook(self._after_call, always_call=True),
-            ]
-            for handle in handles:
-                stack.callback(handle.remove)
+            stack.callback(register_optimizer_step_pre_hook(self._before_step).remove)
+            stack.callback(register_optimizer_step_post_hook(self._after_step).remove)
+            stack.callback(register_module_forward_pre_hook(self._before_call).remove)
+            stack.callback(register_module_forward_hook(self._after_call, always_call=True).remove)
             if "torch._dynamo" in sys.modules:  # Compiled functions run as they are written, and are seen.
                 stack.enter_context(torch.compiler.set_stance("force_eager"))
             with self._mode:
@@ -213,8 +202,8 @@ class Trace:
         del self._mode
 
     def _tell(self, event: str, *values: Any) -> None:
-        """Tell the checks of an event. Their own computations are not a part of the update."""
-        with DisableTorchFunction():
+        """Tell the checks of an event. Their own computations are not a part of the update, and have no gradients."""
+        with DisableTorchFunction(), torch.no_grad():
             for examine in self._of_events[event]:
                 try:
                     examine(*values)
@@ -285,20 +274,16 @@ class Trace:
         if name in ("eq", "ne", "__eq__", "__ne__") and any(tag.is_column(TOKENS) for tag in tags):
             self.compares_ids = True
         operation = Operation(name, args, kwargs, tensors, tags, out)
-        for examine in self._of_operations.get(name) or self._listen(name):
-            try:
-                examine(operation)
-            except Exception as error:  # noqa: BLE001  # whatever it is, the update goes on
-                self._note_failure(examine, error)
-
-    def _listen(self, name: str) -> list[Callable[[Operation], None]]:
-        """Return the methods of the checks that hear of an operation, and keep them for the next one of this name."""
-        hearing = [check for check in self.checks if "operation" in check.events]
-        methods: list[Callable[[Operation], None]] = [
-            check.operation for check in hearing if check.operations is None or name in check.operations
-        ]
-        self._of_operations[name] = methods
-        return methods
+        methods = self._of_operations.get(name)
+        if methods is None:
+            hearing = [check for check in self.checks if check.operations is None or name in check.operations]
+            methods = self._of_operations[name] = [one.operation for one in hearing if "operation" in one.events]
+        with torch.no_grad():
+            for examine in methods:
+                try:
+                    examine(operation)
+                except Exception as error:  # noqa: BLE001  # whatever it is, the update goes on
+                    self._note_failure(examine, error)
 
     def _tag_parts(self, call: Any, tags: list[Tag], tensors: list[Any], out: Any) -> None:
         """Tag the tensors of a tuple: the parts of a split, or several results."""
@@ -350,13 +335,11 @@ class _Mode(TorchFunctionMode):
         self._depth = -1
         """Number of modes of torch that are on without this one."""
 
-    @override
     def __enter__(self) -> Self:
         self._depth = _len_torch_function_stack()
         self.resume()
         return self
 
-    @override
     def __exit__(self, *_: object) -> None:
         self.pause()
 
@@ -371,7 +354,6 @@ class _Mode(TorchFunctionMode):
         if _len_torch_function_stack() == self._depth:
             _push_on_torch_function_stack(self)
 
-    @override
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if kwargs is None:
             kwargs = {}

@@ -49,11 +49,7 @@ class BufferOptions(TypedDict, total=False):
 
 
 def count_of(value: Any, name: str, least: int = 0, most: int = MOST_SLOTS) -> int:
-    """Return a whole number of rows, rings or steps.
-
-    Raises:
-        SizeError: ``value`` is not a whole number, or out of bounds.
-    """
+    """Return a whole number of rows, rings or steps, or raise a SizeError if it is not one or out of bounds."""
     number = require_at_least(least, value, name)
     if number > most:
         raise SizeError(f"{name} is at most {most:,}, got {value!r}")
@@ -61,20 +57,12 @@ def count_of(value: Any, name: str, least: int = 0, most: int = MOST_SLOTS) -> i
 
 
 def frame_count(value: Any, size: int) -> int:
-    """Return a number of frames for a buffer of ``size`` slots.
-
-    Raises:
-        SizeError: ``value`` is not a whole number, is below 1, or is above both 1,000 and ``size``.
-    """
+    """Return a number of frames for a buffer of ``size`` slots, or raise a SizeError if it is out of bounds."""
     return count_of(value, "stack_num", 1, max(size, _MOST_FRAMES))
 
 
 def number_of(value: Any, name: str, least: float = 0, most: float = math.inf) -> float:
-    """Return a finite number.
-
-    Raises:
-        SettingError: ``value`` is not a finite number, or out of bounds.
-    """
+    """Return a finite number, or raise a SettingError if it is not one or out of bounds."""
     try:
         number = float(value) if hasattr(type(value), "__float__") else math.nan
     except (TypeError, ValueError, OverflowError, RuntimeError):  # e.g. an array or a tensor of several numbers
@@ -87,12 +75,7 @@ def number_of(value: Any, name: str, least: float = 0, most: float = math.inf) -
 
 
 def as_slots(rings: Rings, index: Any) -> Any:
-    """Return the slot, or array of slots, that an index names; each holds a row.
-
-    Raises:
-        RowIndexError: A slot does not exist or holds no row, or not the one that was sampled; or the index is of
-            another kind.
-    """
+    """Return the slot, or array of slots, that an index names, or raise a RowIndexError if one holds no row."""
     if type(index) is ndarray and index.dtype is _INTP and index.ndim:  # hot path
         if rings.handed_out:
             require_same_rows(rings, index)
@@ -144,23 +127,14 @@ def _require_rows(rings: Rings, slots: Slots) -> Slots:
 
 
 def _require_exists(rings: Rings, number: int) -> int:
-    """Return a slot number, or raise an error if the cast to 64 bits would change it.
-
-    Raises:
-        RowIndexError: The number exceeds 64 bits, so the slot does not exist.
-    """
+    """Return a slot number, or raise an error if the cast to 64 bits would change it."""
     if not -sys.maxsize <= number <= sys.maxsize:
         raise RowIndexError(f"slot {number} does not exist in a buffer of {rings.size} slots")
     return number
 
 
 def slots_between(rings: Rings, start: int, stop: int) -> Slots:
-    """Return the slots from ``start`` up to ``stop``, wrapping around at the end of the ring if ``stop`` is lower.
-
-    Raises:
-        StructureError: ``start`` and ``stop`` are in different rings, or in none.
-        SizeError: ``start`` or ``stop`` is not a whole number.
-    """
+    """Return the slots from ``start`` up to ``stop``, wrapping around at the end of the ring if ``stop`` is lower."""
     start, stop = (count_of(end, name, -sys.maxsize, sys.maxsize) for end, name in ((start, "start"), (stop, "stop")))
     ends = np.array([start, stop - 1])
     if start == stop:  # an empty range is valid anywhere

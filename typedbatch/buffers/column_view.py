@@ -119,12 +119,7 @@ def _is_same(column: Any, value: Any) -> bool:
 
 
 def set_columns(state: State, columns: Any) -> None:
-    """Replace and add columns, for code that assigns Tianshou's ``buffer._meta``.
-
-    Raises:
-        LeafError: ``columns`` is not a Batch.
-        StructureError: ``columns`` lacks a column of the buffer.
-    """
+    """Replace and add columns, for code that assigns Tianshou's ``buffer._meta``."""
     if not isinstance(columns, Tree):
         raise LeafError(f"the columns of a buffer are a Batch, got {describe(columns)}")
     if missing := [name for name in state.columns.__dict__ if name not in columns.__dict__]:

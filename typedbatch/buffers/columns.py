@@ -9,19 +9,7 @@ import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
-from typedbatch._core.kinds import (
-    ARRAY,
-    BATCH,
-    DISTRIBUTION,
-    KINDS,
-    RAGGED,
-    SCALAR,
-    TENSOR,
-    Tree,
-    describe,
-    is_placeholder,
-    new_tree,
-)
+from typedbatch._core.kinds import ARRAY, BATCH, KINDS, SCALAR, TENSOR, Kind, Tree, describe, is_placeholder, new_tree
 from typedbatch._ops.casting import fitted, require_no_mask
 from typedbatch.errors import LeafError, RowAssignmentError, TypedBatchError, under
 
@@ -36,7 +24,7 @@ Lead = tuple[()] | tuple[int]
 Simple = Mapping[str, tuple["NDArray[Any] | None", "np.dtype[Any] | None", tuple[int, ...]]]
 """Columns that store values of their own dtype and row shape unchanged: column, dtype and row shape by name."""
 
-_NOT_SIMPLE = (None, None, ())
+_NOT_SIMPLE, _NESTED = (None, None, ()), (BATCH, Kind.DISTRIBUTION)
 _NONE: Simple = {}
 
 
@@ -63,18 +51,7 @@ class Plan:
         """Whether the rows lack fields that have columns, which get zeros or ``None``."""
 
     def add(self, columns: Fields, rows: Fields, path: tuple[str, ...] = (), simple: Simple = _NONE) -> None:
-        """Plan to write each field of ``rows``, and zeros or ``None`` to columns that ``rows`` lacks.
-
-        Args:
-            columns: Columns to write to.
-            rows: Values to write.
-            path: Path of both in the buffer.
-            simple: Result of ``simple_columns`` for the columns; without it every field takes the slow path.
-
-        Raises:
-            RowAssignmentError: A value differs from its column in kind or shape, or the dtype cannot hold it.
-            LeafError: A value cannot be stored in rows.
-        """
+        """Plan to write each field of ``rows``, and zeros or ``None`` to other columns; ``simple`` ones are fast."""
         lead, writes, unknown = self.lead, self.writes, 0
         for name, value in rows.items():
             column, dtype, shape = simple.get(name, _NOT_SIMPLE)
@@ -111,11 +88,7 @@ class Plan:
             self.writes.append((column, _fitted_rows(column, value, self.lead)))
 
     def add_new_columns(self, size: int, storage: Memory) -> None:
-        """Create the columns of new fields, filled with zeros, and plan to write their rows.
-
-        Raises:
-            StorageError: The storage cannot hold such a column. No column was added.
-        """
+        """Create the columns of new fields, filled with zeros, and plan to write their rows; all or none."""
         created = [(new, new_column(new.value, size, self.lead, storage, new.path)) for new in self.new]
         for new, column in created:
             new.fields[new.name] = column
@@ -136,17 +109,12 @@ class Plan:
 
 
 def new_column(value: Any, size: int, lead: Lead, storage: Memory, path: tuple[str, ...]) -> Any:
-    """Return a column of zeros for ``size`` rows like those of ``value``: an array, a tensor, or a Batch of columns.
-
-    Raises:
-        LeafError: The rows of ``value`` differ in shape.
-        StorageError: The storage cannot hold such a column.
-    """
+    """Return a column of zeros for ``size`` rows like those of ``value``: an array, a tensor, or a Batch of columns."""
     kind = KINDS[type(value)]
     if kind is BATCH:
         inner = {k: new_column(v, size, lead, storage, (*path, k)) for k, v in value.__dict__.items()}
         return new_tree(Tree.__plain__, inner)
-    if kind is RAGGED:
+    if kind is Kind.RAGGED:
         raise LeafError(
             f"rows of a buffer must have the same shape, got {describe(value)}; add the result of .padded(length=...)",
             path[-1],
@@ -191,18 +159,13 @@ def same_structure(columns: Tree) -> Tree:
 
 
 def _require_rows(value: Any, lead: Lead) -> None:
-    """Check that the value of a new field has the leading shape ``lead``, and can be stored.
-
-    Raises:
-        LeafError: ``value`` is a distribution.
-        RowAssignmentError: ``value`` has another number of rows, or masked entries.
-    """
+    """Check that the value of a new field has the leading shape ``lead``, and can be stored."""
     kind = KINDS[type(value)]
     if kind is BATCH:
         for name, inner in value.__dict__.items():
             with under(name):
                 _require_rows(inner, lead)
-    elif kind is DISTRIBUTION:
+    elif kind is Kind.DISTRIBUTION:
         raise LeafError("a distribution cannot be stored in a buffer; take it out with batch.pop() first")
     elif kind in (ARRAY, TENSOR, SCALAR) and lead and tuple(value.shape[:1]) != lead:
         raise RowAssignmentError(f"{lead[0]} rows are expected, got {describe(value)}")
@@ -210,13 +173,9 @@ def _require_rows(value: Any, lead: Lead) -> None:
 
 
 def _fitted_rows(column: Any, value: Any, lead: Lead) -> Any:
-    """Return ``value`` as it can be written into ``column``, cast to its dtype if nothing but rounding is lost.
-
-    Raises:
-        RowAssignmentError: ``value`` differs in kind or shape, or cannot be cast.
-    """
+    """Return ``value`` as it can be written into ``column``, cast to its dtype if nothing but rounding is lost."""
     kind, is_array = KINDS[type(column)], KINDS[type(value)] in (ARRAY, TENSOR, SCALAR)
-    if kind is BATCH or KINDS[type(value)] in (BATCH, DISTRIBUTION):
+    if kind is BATCH or KINDS[type(value)] in _NESTED:
         raise RowAssignmentError(f"rows of {_row(column)} are stored here, got {describe(value)}")
     require_no_mask(value)
     if kind is ARRAY and column.dtype.hasobject and (not is_array or (column.ndim == 1 and not lead)):
@@ -238,10 +197,7 @@ def _row(column: Any) -> str:
 
 
 def _cell(value: Any, lead: Lead) -> Any:
-    """Wrap an object so that numpy writes it as one element, even if it is a sequence.
-
-    A single row is written to one slot, where numpy does that without a wrapper.
-    """
+    """Wrap an object so that numpy writes it as one element, even a sequence; a single row needs no wrapper."""
     value = value.item() if KINDS[type(value)] is ARRAY and not value.ndim else value
     if not lead:
         return value

@@ -57,19 +57,9 @@ class DeclaredTypes:
         return rows if not self._union else validate_at(rows, self.sampled, self._sampling)
 
     def validate_added(self, fields: dict[str, Any], single: bool) -> None:
-        """Validate the fields of a batch that is added.
-
-        Args:
-            fields: Fields to validate.
-            single: Whether they are a single row without a row dimension, which is validated as a batch of one row.
-
-        Raises:
-            SchemaError: The fields do not match the declared type.
-        """
+        """Validate the fields of a batch that is added; a ``single`` row as a batch of one row."""
         if self.added is not None:
-            rows = new_tree(
-                Tree.__plain__, {name: as_row(value) if single else value for name, value in fields.items()}
-            )
+            rows = new_tree(Tree.__plain__, {k: as_row(v) if single else v for k, v in fields.items()})
             self._validate(rows, self.added, f"argument `batch` of {self._buffer}.add()")
 
     def wrapped(self, row: Any) -> Any:
@@ -77,11 +67,7 @@ class DeclaredTypes:
         return row if self.with_items is None or not isinstance(row, Tree) else _wrapped(row, self.with_items)
 
     def validate_sampled(self, rows: Tree) -> None:
-        """Validate rows that are sampled.
-
-        Raises:
-            SchemaError: The rows do not match the declared type.
-        """
+        """Validate rows that are sampled."""
         if self.sampled is not None:
             self._validate(rows, self.sampled, self._sampling)
 
@@ -109,11 +95,7 @@ def _wrapped(row: Tree, schema: Schema) -> Tree:
 
 
 def library_class(hint: Any) -> Any:
-    """Return the class of this package that a user's class derives from, or None for any other class.
-
-    Args:
-        hint: Class, with or without type arguments.
-    """
+    """Return the class of this package that a user's class derives from, or None for any other class."""
     mro = (get_origin(hint) or hint).__mro__
     return next((cls for cls in mro if cls.__module__.partition(".")[0] == "typedbatch"), None)
 
@@ -124,11 +106,7 @@ def _field_names(schema: Any) -> set[str]:
 
 
 def _arguments_of(hint: Any) -> tuple[Any, ...]:
-    """Return the type arguments of the class of this package that a class derives from.
-
-    Args:
-        hint: Class, with or without type arguments.
-    """
+    """Return the type arguments of the class of this package that a class derives from."""
     cls = get_origin(hint) or hint
     parameters = getattr(cls, "__parameters__", ())
     given = dict(zip(parameters, get_args(hint), strict=False))

@@ -40,12 +40,7 @@ _FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 class Folder:
-    """The files of one buffer.
-
-    Args:
-        path: Path of the folder.
-        write: Whether this process writes to the files; only one process at a time may.
-    """
+    """The files of one buffer, which one process at a time may write to."""
 
     def __init__(self, path: Path, *, write: bool) -> None:
         self.path: Path = path
@@ -54,24 +49,14 @@ class Folder:
         _folders.add(self)
 
     def require_no_link(self) -> None:
-        """Check that the folder itself is not a link, as another user may have chosen the target.
-
-        Raises:
-            StorageError: The folder is a link.
-        """
+        """Check that the folder itself is not a link, as another user may have chosen the target."""
         if self.path.is_symlink():
             raise StorageError(f"{self.path} is a link, which is not followed; pass {os.path.realpath(self.path)}")
 
     # ---- the lock -------------------------------------------------------------------------------------------------
 
     def lock(self) -> None:
-        """Take the lock of the folder, so that this buffer may write to it.
-
-        Raises:
-            StorageError: Another buffer holds the lock, in this process or in another one; or this operating system or
-                the file system has no locks.
-            OSError: The folder cannot be written to.
-        """
+        """Take the lock of the folder, or raise a StorageError if another buffer holds it or there are no locks."""
         if fcntl is None:
             raise StorageError(
                 "buffers can be written to disk only on Linux and macOS, which release the lock of a process that "
@@ -140,12 +125,7 @@ class Folder:
 
     @contextlib.contextmanager
     def opened(self, name: str) -> Generator[IO[bytes]]:
-        """Open an existing file for reading and, if this process writes, for writing.
-
-        Raises:
-            StorageError: The file is a link or not a regular file; or this process writes, and the file has a second
-                name elsewhere.
-        """
+        """Open an existing regular file for reading, and for writing if this process writes and it has one name."""
         flags = os.O_RDWR if self.write else os.O_RDONLY
         try:
             number = os.open(self.path / name, flags | _OWN_FLAGS | _NOT_WAITING)
@@ -192,13 +172,7 @@ class Folder:
     # ---- arrays ---------------------------------------------------------------------------------------------------
 
     def create_array(self, name: str, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Any:
-        """Create a ``.npy`` file of zeros with all of its disk space reserved, and map it into memory.
-
-        Raises:
-            StorageError: The disk lacks the space. No file is left.
-            OSError: The file cannot be created, for example because of a limit. No file is left.
-            ValueError: The array would have no bytes, or more than can be addressed. No file is left.
-        """
+        """Create a ``.npy`` file of zeros with its disk space reserved, and map it into memory, or leave no file."""
         header = {"descr": npy.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
         try:
             with self.create(name) as file:
@@ -210,16 +184,7 @@ class Folder:
             raise
 
     def array(self, name: Any, *, copied_when_written: bool = False) -> NDArray[Any]:
-        """Map the array of an existing file into memory.
-
-        Args:
-            name: Name of the file, as ``buffer.json`` has it.
-            copied_when_written: Whether an array that is only read is mapped copy-on-write, since torch takes only
-                arrays that are writable.
-
-        Raises:
-            StorageError: The file is truncated, or does not hold a column.
-        """
+        """Map the array of an existing file into memory, copy-on-write for torch, which takes writable ones alone."""
         if not isinstance(name, str) or not _COLUMN.fullmatch(name):
             raise StorageError(f"{name!r} is not a file name of a column")
         with self.opened(name) as file:
@@ -236,10 +201,6 @@ class Folder:
         """Reserve the disk space of an existing file.
 
         The file may be sparse in a copy of a folder, and in a folder that an older version created.
-
-        Raises:
-            StorageError: The disk lacks the space.
-            OSError: The file cannot be opened.
         """
         with self.opened(name) as file:
             reserve(file.fileno(), os.fstat(file.fileno()).st_size, str(self.path / name))
@@ -281,15 +242,6 @@ def reserve(number: int, size: int, path: str) -> None:
 
     The contents of the file do not change. If the file system cannot reserve space, as on macOS, the free space is only
     compared, and the file stays sparse.
-
-    Args:
-        number: Descriptor of the file.
-        size: Size of the file in bytes.
-        path: Path of the file, for errors.
-
-    Raises:
-        StorageError: The disk lacks the space.
-        OSError: The file may not be that large.
     """
     found = os.fstat(number)
     missing = size - 512 * found.st_blocks if hasattr(found, "st_blocks") else size - found.st_size

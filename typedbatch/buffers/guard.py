@@ -60,12 +60,7 @@ class Guard:
         _guards.add(self)
 
     def rollback_unfinished(self) -> None:
-        """Roll back the changes that were interrupted. Called when :attr:`unfinished` is not empty.
-
-        Raises:
-            StructureError: The changes were not interrupted: a signal handler has called the buffer during a change.
-            StorageError: The buffer is closed.
-        """
+        """Roll back the changes that were interrupted. Called when :attr:`unfinished` is not empty."""
         if not self.abandoned:
             raise StructureError(
                 "this buffer cannot be used in a signal handler that runs in the middle of a change to it; "
@@ -93,13 +88,7 @@ class Guard:
 
 
 def call_locked(state: State, call: Callable[[], T], index: Any = _ALL) -> T:
-    """Return the result of a function that reads a buffer, called while holding the buffer's lock.
-
-    Args:
-        state: State of the buffer.
-        call: Function to call.
-        index: Rows that the function reads; by default all.
-    """
+    """Return the result of a function that reads some rows of a buffer, called while holding the buffer's lock."""
     guard = state.guard
     with guard.lock:
         if guard.unfinished:
@@ -110,15 +99,7 @@ def call_locked(state: State, call: Callable[[], T], index: Any = _ALL) -> T:
 
 
 def prepare_change(guard: Guard, name: str) -> None:
-    """Finish the rollback of interrupted changes. The caller, which changes the buffer, holds its lock.
-
-    Args:
-        guard: Guard of the buffer.
-        name: Name of the method that was called.
-
-    Raises:
-        StorageError: The buffer is open for reading.
-    """
+    """Finish the rollback of interrupted changes. The caller, which changes the buffer, holds its lock."""
     if guard.unfinished:
         guard.rollback_unfinished()
     if guard.reader is not None:
@@ -126,12 +107,7 @@ def prepare_change(guard: Guard, name: str) -> None:
 
 
 def locked(method: M, *, at: bool = False) -> M:
-    """Run the method while holding the buffer's lock; a decorator.
-
-    Args:
-        method: Method of a buffer.
-        at: Whether the first argument of the method is an index of the rows that it reads; otherwise it may read all.
-    """
+    """Run a method that reads all rows, or with ``at`` those its first argument names, while holding the lock."""
 
     @wraps(method)
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -185,12 +161,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class Reader:
-    """Synchronization of a buffer that is open for reading with its folder.
-
-    Args:
-        state: State of the buffer.
-        disk: Storage of the buffer.
-    """
+    """Synchronization of a buffer that is open for reading with its folder."""
 
     def __init__(self, state: State, disk: Disk) -> None:
         self.frames: int = 1
@@ -206,11 +177,7 @@ class Reader:
     def read(self, call: Callable[[], T], state: State, index: Any = _ALL) -> T:
         """Return the result of a function that reads the buffer, or a ring of it, as it was at one moment.
 
-        Args:
-            call: Function to call.
-            state: State of the buffer or ring that it reads.
-            index: Rows that it reads. A slice means the current rows. Slots mean the rows that they held when the
-                positions were last read.
+        A slice means the current rows. Slots mean the rows that they held when the positions were last read.
 
         Raises:
             StorageError: Rows of ``index`` have been overwritten, or rows are overwritten faster than they can be read.
@@ -243,9 +210,8 @@ class Reader:
             if math.isfinite(gone := self._disk.overwritten(self._step)):
                 half = int(self._state.rings.capacity.max()) // 2
                 margin = min(max(2 * margin, 2 * math.ceil(gone)), half)
-        raise StorageError(
-            f"{self._disk.folder.path} is overwritten faster than it can be read; read fewer rows at once"
-        )
+        text = f"{self._disk.folder.path} is overwritten faster than it can be read; read fewer rows at once"
+        raise StorageError(text)
 
     def _refresh(self, margin: int) -> None:
         """Read the positions of the folder, and leave out the rows that the next ``margin`` rows will overwrite."""
@@ -289,6 +255,5 @@ class Reader:
         # Number of rows that are written before each slot is overwritten.
         ahead = (slots - rings.offset[ring] - rings.insertion[ring]) % rings.capacity[ring] - self._free(rings)[ring]
         if slots.size and gone > ahead.min() - (self.frames - 1):
-            raise StorageError(
-                f"rows of {self._disk.folder.path} were overwritten since these slots were sampled; sample again"
-            )
+            text = f"rows of {self._disk.folder.path} were overwritten since these slots were sampled; sample again"
+            raise StorageError(text)

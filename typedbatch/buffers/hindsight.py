@@ -73,16 +73,18 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
         **options: Unpack[BufferOptions],
     ) -> None:
         self._use_functions(compute_reward_fn, compute_terminated_fn)
-        self._begin(GoalState(type(self), [count_of(size, "size")], options, horizon, future_k))
+        self._begin(GoalState(horizon, future_k, type(self), [count_of(size, "size")], options))
 
     if TYPE_CHECKING:
         _state: GoalState  # pyright: ignore[reportIncompatibleVariableOverride]  # set once, by _begin
 
     def _use_functions(self, compute_reward_fn: RewardFn, compute_terminated_fn: TerminatedFn | None) -> None:
-        self.compute_reward_fn: RewardFn = _function(compute_reward_fn, "compute_reward_fn")
-        self.compute_terminated_fn: TerminatedFn | None = None
-        if compute_terminated_fn is not None:
-            self.compute_terminated_fn = _function(compute_terminated_fn, "compute_terminated_fn")
+        given: dict[str, Any] = {"compute_reward_fn": compute_reward_fn, "compute_terminated_fn": compute_terminated_fn}
+        for name, function in given.items():
+            if not callable(function) and (function is not None or name == "compute_reward_fn"):
+                raise LeafError(f"{name} is a function of achieved and desired goals, got {describe(function)}")
+        self.compute_reward_fn: RewardFn = compute_reward_fn
+        self.compute_terminated_fn: TerminatedFn | None = compute_terminated_fn
 
     @property
     def horizon(self) -> int:
@@ -138,9 +140,8 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
         _, group = np.unique(end if per_episode else slots, return_inverse=True)
         least = np.full(group.max() + 1, len(state.done))
         np.minimum.at(least, group, remaining)
-        steps = (
-            state.rng.integers(0, np.minimum(least, self.horizon - 1), endpoint=True)[group] + remaining - least[group]
-        )
+        drawn = state.rng.integers(0, np.minimum(least, self.horizon - 1), endpoint=True)
+        steps = (drawn - least)[group] + remaining
         if (chosen := (state.rng.random(len(least)) < state.future_p)[group]).any():
             slots, ring = slots[chosen], state.rings.ring_of(slots[chosen])
             start = state.rings.offset[ring]
@@ -156,17 +157,11 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
             remaining = remaining + continues
 
     def _relabel(self, slots: Slots, future: Slots) -> None:
-        """Set the rows that are read with another goal.
-
-        Args:
-            slots: Slots of the rows, sorted and unique.
-            future: For each row, the slot whose achieved goal becomes its desired goal.
-        """
+        """Set the rows that are read with another goal: the one achieved in ``future``. Slots are sorted and unique."""
         desired, goal = self._state.columns.__dict__["obs"].__dict__["desired_goal"], self._achieved_next(future)
         if goal.shape[1:] != desired.shape[1:]:
-            raise RowAssignmentError(
-                f"achieved goals must have the shape of desired goals {describe(desired)}, got {describe(goal)}", "obs"
-            )
+            text = f"achieved goals must have the shape of desired goals {describe(desired)}, got {describe(goal)}"
+            raise RowAssignmentError(text, "obs")
         goal = fitted(desired, goal)
         names = ("rew",) if self.compute_terminated_fn is None else ("rew", "terminated", "done")
         fields = {name: self._with_goal(name, slots, goal) for name in names}
@@ -183,15 +178,7 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
         return leaf_to_numpy(terminated) | take_slots(self._state.columns.__dict__["done"], slots)
 
     def _computed(self, function: str, name: str, slots: Slots, goal: Array, kinds: str) -> Any:
-        """Return a field of rows with another goal, in the dtype of its column.
-
-        Args:
-            function: Name of the attribute with the function of the achieved and desired goals.
-            name: Name of the field.
-            slots: Slots of the rows.
-            goal: The desired goal of each row.
-            kinds: Kinds of dtypes that the function may return.
-        """
+        """Return a field of rows with other goals, computed by the attribute ``function``, as its column stores it."""
         column = self._state.columns.__dict__[name]
         value = np.array(to_numpy(getattr(self, function)(self._achieved_next(slots), deep_leaf(goal, {}))))
         wanted = (len(slots), *column.shape[1:])
@@ -202,13 +189,10 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
 
     def _achieved_next(self, slots: Slots) -> Array:
         """Return the goal that each row achieved in its ``obs_next``."""
-        columns = self._state.columns.__dict__
-        if self._state.save_obs_next:
-            reached: Array = take_slots(columns["obs_next"].__dict__["achieved_goal"], slots)
-        else:
-            reached = take_slots(
-                columns["obs"].__dict__["achieved_goal"], self._state.rings.next(slots, self._state.done)
-            )
+        state, name = self._state, "obs_next"
+        if not state.save_obs_next:
+            slots, name = state.rings.next(slots, state.done), "obs"
+        reached: Array = take_slots(state.columns.__dict__[name].__dict__["achieved_goal"], slots)
         return reached
 
     @classmethod
@@ -272,14 +256,7 @@ class HERVectorReplayBuffer(HERReplayBuffer[R, S]):
     ) -> None:
         self._use_functions(compute_reward_fn, compute_terminated_fn)
         sizes = capacities(total_size, buffer_num)
-        self._begin(GoalState(type(self), sizes, options, horizon, future_k, many=True))
-
-
-def _function(function: Any, name: str) -> Any:
-    """Return a function of goals, or raise an error if it is not callable; ``name`` is its name in the error."""
-    if not callable(function):
-        raise LeafError(f"{name} is a function of achieved and desired goals, got {describe(function)}")
-    return function
+        self._begin(GoalState(horizon, future_k, type(self), sizes, options, many=True))
 
 
 def _required(compute_reward_fn: RewardFn | None, caller: str) -> RewardFn:
@@ -302,22 +279,9 @@ class Relabelled(NamedTuple):
 
 
 class GoalState(State):
-    """State of a hindsight buffer. :class:`HERReplayBuffer` and :class:`State` describe the arguments.
+    """State of a hindsight buffer. :class:`HERReplayBuffer` and :class:`State` describe the arguments."""
 
-    Raises:
-        SizeError: ``horizon`` or ``future_k`` is below 1.
-    """
-
-    def __init__(
-        self,
-        cls: type,
-        capacities: list[int],
-        options: BufferOptions,
-        horizon: int,
-        future_k: float,
-        *,
-        many: bool = False,
-    ) -> None:
+    def __init__(self, horizon: int, future_k: float, *state: Any, **more: Any) -> None:
         self.horizon: int = count_of(horizon, "horizon", 1)
         if not (hasattr(type(future_k), "__float__") and future_k >= 1):
             raise SizeError(f"future_k is 1 or more, got {future_k!r}")
@@ -325,7 +289,7 @@ class GoalState(State):
         self.relabelled: Relabelled | None = None
         self._called_for: tuple[Slots, Slots] | None = None
         """Slots and rows of :meth:`call_for_rows`, while the function is called."""
-        super().__init__(cls, capacities, options, many=many)
+        super().__init__(*state, **more)
 
     def _use_goals(self, future_k: float, future_p: float) -> None:
         self.future_k: float = future_k
@@ -333,11 +297,7 @@ class GoalState(State):
         """Probability that a sampled row gets another goal: ``1 - 1 / future_k``."""
 
     def set_future_p(self, future_p: Any) -> None:
-        """Set the probability that a sampled row gets another goal, and ``future_k`` accordingly.
-
-        Raises:
-            SettingError: ``future_p`` is not in [0, 1].
-        """
+        """Set the probability that a sampled row gets another goal, and ``future_k`` accordingly."""
         probability = number_of(future_p, "future_p", 0, 1)
 
         def use(future_k: float, future_p: float) -> None:

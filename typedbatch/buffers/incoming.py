@@ -37,6 +37,7 @@ from typedbatch._core.kinds import (
     new_tree,
     object_array,
 )
+from typedbatch._core.lengths import require_tree
 from typedbatch._ops.conversion import leaf_to_numpy, map_leaves
 from typedbatch.buffers.columns import Fields, Lead, Plan
 from typedbatch.buffers.rings import Added, Slots
@@ -69,18 +70,7 @@ def add_one(state: State, plan: Plan, rew: NDArray[Any], done: NDArray[np.bool_]
 
 
 def add_rows(state: State, batch: Any, ids: Any, rows: int) -> Added:
-    """Check rows, at least one, and add them.
-
-    Args:
-        state: State of the buffer.
-        batch: Rows.
-        ids: Number of the ring of each row, or ``slice(None)`` for one row in each ring.
-        rows: Number of rows.
-
-    Raises:
-        MissingFieldError: A required field is missing.
-        RowAssignmentError: A value does not fit its column. All errors of :meth:`State.plan` are raised too.
-    """
+    """Check rows, at least one, and add them to the rings ``ids``; ``slice(None)`` is one row in each ring."""
     fields, done, rew = normalize_rows(state, batch, (rows,))
     plan = state.plan(batch, fields, (rows,))
     if len(state.rings.capacity) == 1 and 1 < rows <= state.rings.size:
@@ -138,9 +128,6 @@ def ring_ids(rings: int, buffer_ids: Any) -> tuple[Any, int]:
     """Return an index of the rings that get a row each, and the number of rows.
 
     Without ``buffer_ids`` that is one row for each ring.
-
-    Raises:
-        StructureError: ``buffer_ids`` is not a list of integers, or names a ring that does not exist.
     """
     if buffer_ids is None:
         return slice(None), rings
@@ -157,16 +144,8 @@ def ring_ids(rings: int, buffer_ids: Any) -> tuple[Any, int]:
 
 
 def ids_of_rows(rings: int, batch: Any, buffer_ids: Any) -> NDArray[np.intp]:
-    """Return the number of the ring of each row of a batch. In a buffer of one ring, ``buffer_ids`` is optional.
-
-    Raises:
-        LeafError: ``batch`` is not a Batch.
-        MissingFieldError: ``batch`` has no rewards.
-        RowAssignmentError: ``batch`` is a single row without a row dimension.
-        StructureError: A ring does not exist, or ``buffer_ids`` does not name one for each row.
-    """
-    if not isinstance(batch, Tree):
-        raise LeafError(f"extend() takes a Batch, got {describe(batch)}")
+    """Return the number of the ring of each row of a batch. In a buffer of one ring, ``buffer_ids`` is optional."""
+    require_tree(batch, "extend()")
     if "rew" not in batch.__dict__:
         raise MissingFieldError(type(batch).__name__, "rew", batch.__dict__)
     rew = batch.__dict__["rew"]
@@ -175,9 +154,8 @@ def ids_of_rows(rings: int, batch: Any, buffer_ids: Any) -> NDArray[np.intp]:
     rows = leading_shape(rew)[0]
     if buffer_ids is None:
         if rings > 1:
-            raise StructureError(
-                f"a buffer of {rings} rings needs the ring of each of {rows} rows, got none; pass buffer_ids="
-            )
+            text = f"a buffer of {rings} rings needs the ring of each of {rows} rows, got none; pass buffer_ids="
+            raise StructureError(text)
         return np.zeros(rows, np.intp)
     ids, count = ring_ids(rings, buffer_ids)
     if count != rows:
@@ -187,18 +165,7 @@ def ids_of_rows(rings: int, batch: Any, buffer_ids: Any) -> NDArray[np.intp]:
 
 
 def normalize_rows(state: State, batch: Any, lead: Lead) -> tuple[Fields, NDArray[np.bool_], NDArray[Any]]:
-    """Return the fields of a batch that are stored, its ``done`` flags, and its rewards as an array.
-
-    Args:
-        state: State of the buffer.
-        batch: Rows to store.
-        lead: Leading shape of the rows.
-
-    Raises:
-        LeafError: ``batch`` is not a Batch.
-        MissingFieldError: A required field is missing.
-        RowAssignmentError: A reward is not a number, or a flag is not a bool.
-    """
+    """Return the fields of a batch that are stored, its ``done`` flags, and its rewards as an array."""
     if not isinstance(batch, Tree):
         raise LeafError(f"add() takes a Batch, got {describe(batch)}")
     fields = batch.__dict__.copy()
@@ -260,14 +227,7 @@ def as_row(value: Any) -> Any:
 def flags(value: Any, name: str, lead: Lead, *, single: bool = False) -> Any:
     """Return the flags of the rows as bools, without trailing dimensions of size 1.
 
-    Args:
-        value: Flags to convert.
-        name: Name of the field.
-        lead: Leading shape of the rows.
-        single: Whether the other fields are those of a single row, so that ``[False]`` is accepted as its flag.
-
-    Raises:
-        RowAssignmentError: A flag is not 0 or 1, or there is not one for each row.
+    If ``single`` is set, the other fields are those of a single row, and ``[False]`` is accepted as its flag.
     """
     kind = KINDS[type(value)]
     if kind is TENSOR:
@@ -290,11 +250,7 @@ def flags(value: Any, name: str, lead: Lead, *, single: bool = False) -> Any:
 
 
 def _rewards(value: Any) -> Any:
-    """Return rewards as a floating array or tensor.
-
-    Raises:
-        RowAssignmentError: The rewards are not real numbers, or some are masked.
-    """
+    """Return rewards, which must be real numbers, as a floating array or tensor."""
     kind = KINDS[type(value)]
     if kind is TENSOR and not value.is_complex():
         return value.detach() if value.is_floating_point() else value.double()

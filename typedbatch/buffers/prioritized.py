@@ -66,7 +66,7 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
     def __init__(
         self, size: int, alpha: float, beta: float, weight_norm: bool = True, **options: Unpack[BufferOptions]
     ) -> None:
-        self._begin(PrioritizedState(type(self), [count_of(size, "size")], options, alpha, beta, weight_norm))
+        self._begin(PrioritizedState(alpha, beta, weight_norm, type(self), [count_of(size, "size")], options))
 
     if TYPE_CHECKING:
         _state: PrioritizedState  # pyright: ignore[reportIncompatibleVariableOverride]  # set once, by _begin
@@ -141,11 +141,9 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
         except OverflowError:
             is_storable = False
         if not is_storable:
-            raise RowAssignmentError(
-                f"priorities, and their powers with alpha, must be finite and below 1e150, got {describe(given)} in "
-                "which some are not",
-                "weight",
-            )
+            text = f"priorities, and their powers with alpha, must be finite and below 1e150, got {describe(given)} in "
+            text += "which some are not"
+            raise RowAssignmentError(text, "weight")
         state.set(slots, np.maximum(priorities**state.alpha, _LEAST), highest, lowest)
 
     @locked
@@ -187,34 +185,21 @@ class PrioritizedVectorReplayBuffer(PrioritizedReplayBuffer[R, P]):
         **options: Unpack[BufferOptions],
     ) -> None:
         sizes = capacities(total_size, buffer_num)
-        self._begin(PrioritizedState(type(self), sizes, options, alpha, beta, weight_norm, many=True))
+        self._begin(PrioritizedState(alpha, beta, weight_norm, type(self), sizes, options, many=True))
 
 
 class PrioritizedState(State):
     """State of a buffer whose rows are drawn in proportion to their priority.
 
     :class:`PrioritizedReplayBuffer` and :class:`State` describe the arguments.
-
-    Raises:
-        SettingError: ``alpha`` is not a finite number above 0, or ``beta`` is not a finite number of at least 0.
     """
 
-    def __init__(
-        self,
-        cls: type,
-        capacities: list[int],
-        options: BufferOptions,
-        alpha: float,
-        beta: float,
-        weight_norm: bool,
-        *,
-        many: bool = False,
-    ) -> None:
+    def __init__(self, alpha: float, beta: float, weight_norm: bool, *state: Any, **more: Any) -> None:
         alpha = number_of(alpha, "alpha")
         if not alpha:
             raise SettingError("alpha must be above 0, got 0; a ReplayBuffer samples uniformly")
         self.set_beta(beta)
-        super().__init__(cls, capacities, options, many=many)
+        super().__init__(*state, **more)
         self.alpha: float = alpha
         self.weight_norm: bool = weight_norm
         self.highest: float = 1.0
@@ -226,11 +211,7 @@ class PrioritizedState(State):
         self.weight.use(self.storage.extra("priorities", self.weight.capacity))
 
     def set_beta(self, beta: float) -> None:
-        """Set ``beta``.
-
-        Raises:
-            SettingError: ``beta`` is below 0, or not a finite number.
-        """
+        """Set ``beta``."""
         self.beta: float = number_of(beta, "beta")
 
     def newest(self) -> float:
@@ -242,14 +223,7 @@ class PrioritizedState(State):
         return (self.weight.values.take(slots) / max(self.lowest**self.alpha, _LEAST)) ** -self.beta
 
     def set(self, slots: Any, powers: Any, highest: float = 0.0, lowest: float = math.inf) -> None:
-        """Set ``p**alpha`` of slots, or roll back.
-
-        Args:
-            slots: Slots to set, a number or ``(N,)``.
-            powers: New values of ``p**alpha``.
-            highest: Highest of the new priorities.
-            lowest: Lowest of the new priorities.
-        """
+        """Set ``p**alpha`` of slots, and the highest and lowest of their priorities, or roll back."""
         before, old_highest, old_lowest = self.weight.values.take(slots), self.highest, self.lowest
 
         def put() -> None:

@@ -355,13 +355,8 @@ class ReplayBuffer(Generic[R, S]):
         self, batch_size: int | None, *, into: TypeForm[T], device: Device | None = None, dtype: Dtype | None = None
     ) -> tuple[T, Slots]: ...
     @overload  # for jedi, which does not support TypeForm; type checkers never reach this overload
-    def sample(  # type: ignore[overload-cannot-match]
-        self,
-        batch_size: int | None,
-        *,
-        into: type[T],
-        device: Device | None = None,
-        dtype: Dtype | None = None,  # pyright: ignore[reportOverlappingOverload]
+    def sample(  # type: ignore[overload-cannot-match]  # pyright: ignore[reportOverlappingOverload]
+        self, batch_size: int | None, *, into: type[T], device: Device | None = None, dtype: Dtype | None = None
     ) -> tuple[T, Slots]: ...
     def sample(
         self, batch_size: int | None, *, into: Any = None, device: Device | None = None, dtype: Dtype | None = None
@@ -386,9 +381,8 @@ class ReplayBuffer(Generic[R, S]):
             SchemaError: The batch does not match ``into``.
         """
         if into is None and (device is not None or dtype is not None):
-            raise SettingError(
-                "device= and dtype= need into=, the type to sample; pass for example into=RolloutBatch[Tensor]"
-            )
+            text = "device= and dtype= need into=, the type to sample; pass for example into=RolloutBatch[Tensor]"
+            raise SettingError(text)
         rows, slots = self._sample(batch_size)
         return rows if into is None else convert(rows, into, device=device, dtype=dtype), slots
 

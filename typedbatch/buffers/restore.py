@@ -21,7 +21,7 @@ from typedbatch.buffers.declared import library_class
 from typedbatch.buffers.guard import Reader
 from typedbatch.buffers.incoming import REQUIRED
 from typedbatch.buffers.state import State, state_of
-from typedbatch.buffers.storage import FORMAT, VERSION, Disk, Layout, Memory
+from typedbatch.buffers.storage import FORMAT, VERSION, Disk, Memory
 from typedbatch.errors import SchemaError, SettingError, StorageError, TypedBatchError
 from typedbatch.files.regular import atomic_write
 
@@ -35,12 +35,7 @@ _PARTS = ("rows", "numbers", "extras")
 
 
 def make_empty(cls: type[F], arguments: dict[str, Any]) -> F:
-    """Return an empty buffer of a class; the constructor of a user's class is not called.
-
-    Args:
-        cls: Class of the buffer.
-        arguments: Arguments of the constructor of the class in this package that ``cls`` derives from.
-    """
+    """Return an empty buffer of a class; the constructor of a user's class is not called."""
     if "main_buffer" in arguments:
         from typedbatch.buffers.replay import ReplayBuffer
 
@@ -53,27 +48,13 @@ def make_empty(cls: type[F], arguments: dict[str, Any]) -> F:
 def restored(
     cls: type[F],
     described: Any,
-    columns_for: Callable[[int], Tree],
+    columns: Tree | Callable[[int], Tree],
     numbers: NDArray[np.float64],
     storage: Memory,
     where: str,
     more: dict[str, Any],
 ) -> F:
-    """Return a buffer that is restored from its description, columns and positions.
-
-    Args:
-        cls: Class of the buffer.
-        described: Description, as :meth:`State.description` returned it.
-        columns_for: Function that takes the number of slots and returns the columns.
-        numbers: Positions, as :meth:`State.numbers` returned them.
-        storage: Storage of the columns.
-        where: Name of the file or folder, for errors.
-        more: Arguments of the constructor that are not in the description, such as functions.
-
-    Raises:
-        StorageError: The description is of another class, or the parts are inconsistent.
-        SchemaError: Samples would not match the declared type of ``cls``.
-    """
+    """Return a buffer that is restored from its description, columns and positions; ``more`` are other arguments."""
     kind = library_class(cls).__name__
     try:
         if described["class"] != kind:
@@ -89,7 +70,7 @@ def restored(
         buffer = make_empty(cls, {**arguments, **more})
         state = state_of(buffer)
         state.storage = storage
-        state.columns = columns_for(state.rings.size)
+        state.columns = columns if isinstance(columns, Tree) else columns(state.rings.size)
         if state.columns.__dict__:
             _require_columns(state.columns, state.rings.size)
         state.restore(numbers)
@@ -119,18 +100,14 @@ def open_folder(cls: type[F], path: str | os.PathLike[str], mode: str, **more: A
     for last in (False,) * _TRIES + (True,):
         disk, layout = Disk.open(path, write=mode == "r+")
         try:
-            return _restored_on_disk(cls, disk, layout, more)
+            where = str(disk.folder.path)
+            return restored(cls, layout.buffer, layout.columns, layout.numbers, disk, where, more)
         except BaseException as error:
             disk.close()
             # Try again if another process has changed the folder in the meantime.
             if not isinstance(error, StorageError) or last or mode == "r+" or not disk.overwritten(layout.step):
                 raise
     raise AssertionError("the last try returns or raises")
-
-
-def _restored_on_disk(cls: type[F], disk: Disk, layout: Layout, more: dict[str, Any]) -> F:
-    """Return a buffer whose columns are those of a folder."""
-    return restored(cls, layout.buffer, lambda _: layout.columns, layout.numbers, disk, str(disk.folder.path), more)
 
 
 def _items(arguments: dict[str, Any]) -> Iterator[tuple[str, Any]]:
@@ -142,11 +119,7 @@ def _items(arguments: dict[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _require_columns(columns: Tree, size: int) -> None:
-    """Check that every column has ``size`` slots, and that those of required fields have the right dtypes.
-
-    Raises:
-        StorageError: A column is missing, or has another shape or dtype.
-    """
+    """Check that every column has ``size`` slots, and that those of required fields have the right dtypes."""
     for path, leaf in leaves(columns.__dict__):
         if not is_placeholder(leaf) and leading_shape(leaf)[:1] != (size,):
             raise StorageError(f"{path} must be a column of {size} slots, got {describe(leaf)}")

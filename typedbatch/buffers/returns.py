@@ -101,23 +101,7 @@ class Ahead(NamedTuple):
 
 
 def look_ahead(batch: Any, buffer: Buffer, indices: Any, steps: int, rows: int, *, obs_next: bool = False) -> Ahead:
-    """Return the steps of the rows and those after them, ``steps`` in all, or fewer if every episode ends before.
-
-    Args:
-        batch: Rows of the buffer, ``buffer[indices]``, which audits take from here.
-        buffer: Buffer of the rows.
-        indices: Slots of the rows.
-        steps: Number of steps, at least 1.
-        rows: Number of rows of ``batch``.
-        obs_next: Whether the observations after the last step are read too.
-
-    Raises:
-        LeafError: ``buffer`` is not a buffer.
-        EmptyBufferError: Nothing has been added yet.
-        StructureError: There is not one index for each row.
-        RowIndexError: A slot does not exist, or holds no row.
-        MissingFieldError: The rows of the buffer have no ``obs_next``, which is asked for.
-    """
+    """Return the steps of the rows and those after them, ``steps`` in all, or fewer if every episode ends before."""
     state = state_of(buffer)
     get: Any = buffer.get
     by_get = obs_next and state.save_obs_next and getattr(get, "__func__", None) is not _GET
@@ -145,22 +129,12 @@ def _read_ahead(state: State, indices: Any, steps: int, obs_next: bool) -> Ahead
 
 
 def nstep_targets(ahead: Ahead, target_q: Any, gamma: float) -> Floats:
-    """Return the targets of :func:`compute_nstep_return` as an array.
-
-    Args:
-        ahead: Result of :func:`look_ahead`.
-        target_q: Value of the observation after the last step of each row, array or tensor.
-        gamma: Discount per step.
-
-    Raises:
-        StructureError: The values differ from the rows in number, or do not fit the rewards in shape.
-    """
+    """Return the targets of :func:`compute_nstep_return` as an array."""
     _, _, continues, earned, terminated, _ = ahead
     values = target_q if type(target_q) is ndarray else np.asarray(to_numpy(target_q))
     if values.shape[:1] != terminated.shape:
-        raise StructureError(
-            f"target_q_fn must return a value for each of {len(terminated)} slots, got {describe(target_q)}"
-        )
+        text = f"target_q_fn must return a value for each of {len(terminated)} slots, got {describe(target_q)}"
+        raise StructureError(text)
     if values.shape == (*earned[0].shape, 1):
         raise StructureError(
             f"target_q_fn must return one value for each reward, shape {[*earned[0].shape]}, or one for each of "
@@ -239,9 +213,8 @@ def compute_episodic_return(
             call_locked(state, lambda: as_slots(state.rings, indices), indices)  # raises if rows were overwritten
             ends |= np.isin(indices, call_locked(state, buffer.unfinished_index, indices))
     if v_s_ is None and not np.isclose(gae_lambda, 1.0):
-        raise SettingError(
-            f"without v_s_=, the value of obs_next, gae_lambda must be 1, got {gae_lambda!r}; pass v_s_="
-        )
+        text = f"without v_s_=, the value of obs_next, gae_lambda must be 1, got {gae_lambda!r}; pass v_s_="
+        raise SettingError(text)
     after = np.zeros(rew.shape) if v_s_ is None else _values(v_s_, "v_s_", rew).copy()
     after[terminated] = 0
     now = np.roll(after, 1, 0) if v_s is None else _values(v_s, "v_s", rew)
@@ -254,11 +227,8 @@ def compute_episodic_return(
 def sums_ahead(values: Floats, factors: Floats) -> Floats:
     """Return ``y`` with ``y[t] = values[t] + factors[t] * y[t + 1]``, where ``y`` is 0 after the end.
 
-    Each round doubles the number of rows that a sum reaches ahead, so n rows take about log2 n vector operations.
-
-    Args:
-        values: Summands, ``(N, ...)``.
-        factors: Factor of each row, ``(N,)``.
+    Values are ``(N, ...)``, factors ``(N,)``. Each round doubles the number of rows that a sum reaches ahead, so n rows
+    take about log2 n vector operations.
     """
     total, reach, ahead = values.astype(np.float64), factors.astype(np.float64), 1
     reach[len(reach) - 1 :] = 0
@@ -294,11 +264,7 @@ def _like(values: Floats, given: Any, *, keep: bool = False) -> Any:
 
 
 def per_row(values: Any, rew: Any, who: str) -> NDArray[Any]:
-    """Return values as an array of the shape of the rewards, without a last axis of 1.
-
-    Raises:
-        StructureError: There is not one value for each reward.
-    """
+    """Return values, one for each reward, as an array of the shape of the rewards, without a last axis of 1."""
     array = np.asarray(leaf_to_numpy(values))
     shape = tuple(rew.shape)
     if array.shape == shape:

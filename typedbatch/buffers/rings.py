@@ -55,11 +55,7 @@ class Added(NamedTuple):
 
 
 class Rings:
-    """Positions of one or more rings, and statistics of their current episodes.
-
-    Args:
-        capacities: Number of slots of each ring.
-    """
+    """Positions of one or more rings, and statistics of their current episodes."""
 
     def __init__(self, capacities: Sequence[int]) -> None:
         self.edges: Slots = np.concatenate([[0], np.cumsum(capacities, dtype=np.intp)]).astype(np.intp)
@@ -136,14 +132,7 @@ class Rings:
         return self.offset[ids] + self.insertion[ids]
 
     def advance(self, ids: Ids, target: Any, rew: NDArray[Any], done: NDArray[np.bool_]) -> Added:
-        """Advance the positions by one row in each of some rings.
-
-        Args:
-            ids: Rings, all different.
-            target: Result of :meth:`target` for these rings.
-            rew: Rewards of the rows.
-            done: Flags of the rows that end their episode.
-        """
+        """Advance the positions by one row in each of some rings, whose :meth:`target` is given."""
         if type(target) is slice:
             slots, began = np.arange(target.start, self.size, self.equal), self.offset + self.ep_start
             lengths = self.length.tolist()
@@ -241,13 +230,8 @@ class Rings:
         self.ep_return[rings], self.ep_len[rings] = returns[now], steps[now]
         self.ep_return[rings[over]] = self.ep_len[rings[over]] = 0
         self.ep_start[rings] = np.where(over, self.insertion[rings], starts[now])
-        ended = np.flatnonzero(done)
-        added = Added(
-            local + self.offset[ids],
-            np.zeros(rew.shape),
-            np.zeros(len(ids), np.intp),
-            starts[episode] + self.offset[ids],
-        )
+        ended, offset = np.flatnonzero(done), self.offset[ids]
+        added = Added(local + offset, np.zeros(rew.shape), np.zeros(len(ids), np.intp), starts[episode] + offset)
         added.ep_return[ended], added.ep_len[ended] = returns[episode[ended]], steps[episode[ended]]
         return added
 
@@ -264,12 +248,7 @@ class Rings:
         return slots
 
     def drop_oldest(self, ids: Ids, count: Any = 1) -> None:
-        """Drop the rows that the next ``count`` rows of each ring will overwrite.
-
-        Args:
-            ids: Rings to drop rows from.
-            count: Number of rows, one for all rings or one for each.
-        """
+        """Drop the rows that the next ``count`` rows of each ring will overwrite."""
         self.length[ids] = np.minimum(self.length[ids], self.capacity[ids] - count)
 
     def reset(self, ids: Ids = slice(None), *, keep_statistics: bool = False) -> None:
@@ -284,15 +263,7 @@ class Rings:
         return np.concatenate([self.counts.ravel().astype(np.float64), self.ep_return.ravel()])
 
     def restore(self, numbers: NDArray[np.float64], rew_shape: tuple[int, ...]) -> None:
-        """Restore the result of :meth:`numbers`.
-
-        Args:
-            numbers: The stored numbers.
-            rew_shape: Shape of the reward of one row.
-
-        Raises:
-            SizeError: The number of numbers is wrong, or positions are out of range.
-        """
+        """Restore the result of :meth:`numbers` for rewards of a shape, or raise a SizeError if it does not fit."""
         returns = np.zeros((len(self.capacity), *rew_shape))
         if numbers.shape != (self.counts.size + returns.size,):
             wanted = self.counts.size + returns.size
@@ -359,13 +330,8 @@ class Rings:
     def free(self) -> list[slice]:
         """Return the slots that hold no row as slices, at most two for each ring."""
         ranges = []
-        for offset, start, length, capacity in zip(
-            self.offset.tolist(),
-            self.occupancy.start.tolist(),
-            self.length.tolist(),
-            self.capacity.tolist(),
-            strict=True,
-        ):
+        columns = np.stack([self.offset, self.occupancy.start, self.length, self.capacity], 1)
+        for offset, start, length, capacity in columns.tolist():
             end = start + length
             if end < capacity:
                 ranges += [slice(offset, offset + start), slice(offset + end, offset + capacity)]
@@ -374,11 +340,7 @@ class Rings:
         return ranges
 
     def from_the_end(self, positions: Slots) -> Slots:
-        """Return the slots at negative positions of :meth:`stored`.
-
-        Raises:
-            RowIndexError: There are fewer rows.
-        """
+        """Return the slots at negative positions of :meth:`stored`, or raise a RowIndexError if there are fewer."""
         rows = len(self)
         if positions.size and positions.min() < -rows:
             raise RowIndexError(f"row {int(positions.min())} does not exist; {rows} rows are stored")
@@ -477,12 +439,6 @@ class Occupancy:
     """Slots that hold a row, computed once for all calls between two changes.
 
     Arrays have an entry for each ring, and must not be modified.
-
-    Args:
-        edges: First slot of each ring, and the number of all slots.
-        capacity: Number of slots of each ring.
-        insertion: Slot that the next row of each ring goes into, numbered from the beginning of the ring.
-        length: Number of rows of each ring.
     """
 
     rows: int

@@ -42,15 +42,7 @@ T = TypeVar("T")
 
 
 def state_of(buffer: Any, who: str = "this") -> State:
-    """Return the state of a buffer.
-
-    Args:
-        buffer: Buffer.
-        who: Name of the function that takes it, for errors.
-
-    Raises:
-        LeafError: ``buffer`` is not a buffer.
-    """
+    """Return the state of a buffer, or raise a LeafError that says that ``who`` takes one."""
     state = getattr(buffer, "_state", None)
     if not isinstance(state, State):
         raise LeafError(f"{who} takes a buffer, got {describe(buffer)}")
@@ -58,21 +50,7 @@ def state_of(buffer: Any, who: str = "this") -> State:
 
 
 class State:
-    """State of a buffer.
-
-    Args:
-        cls: Class of the buffer.
-        capacities: Number of slots of each ring.
-        options: Options of the buffer.
-        many: Whether a batch that is added without ``buffer_ids`` has a row for each ring; otherwise it is a single
-            row.
-
-    Raises:
-        TypeError: An option does not exist.
-        SizeError: ``stack_num`` is below 1, or above both 1,000 and the number of slots.
-        SettingError: ``random_seed`` is not a valid seed.
-        StorageError: The folder cannot be used.
-    """
+    """State of a buffer."""
 
     def __init__(self, cls: type, capacities: list[int], options: BufferOptions, *, many: bool = False) -> None:
         known: BufferOptions = {
@@ -90,6 +68,7 @@ class State:
         known["stack_num"] = self.stack_num
         self.options: BufferOptions = known
         self.many: bool = many
+        """Whether a batch that is added without ``buffer_ids`` has a row for each ring; else it is a single row."""
         self.save_obs_next: bool = not known["ignore_obs_next"]
         self.save_only_last_obs: bool = known["save_only_last_obs"]
         self.sample_avail: bool = known["sample_avail"]
@@ -126,14 +105,7 @@ class State:
         return self if self.parent is None else self.parent[0]
 
     def require_whole(self, what: str) -> None:
-        """Raise an error if this buffer is a ring of another.
-
-        Args:
-            what: Name of the operation, which begins the error text.
-
-        Raises:
-            StructureError: This buffer is a ring of another.
-        """
+        """Raise a StructureError that begins with ``what`` if this buffer is a ring of another."""
         if self.parent is not None:
             raise StructureError(f"{what} is not possible in a ring of a {self.owner().name}; use the whole buffer")
 
@@ -153,12 +125,7 @@ class State:
         return self.declaration()
 
     def set_stack_num(self, stack_num: Any) -> None:
-        """Set the number of frames; see :attr:`ReplayBuffer.stack_num`.
-
-        Raises:
-            SizeError: ``stack_num`` is not a whole number, or out of bounds.
-            SchemaError: Samples would not match the declared type.
-        """
+        """Set the number of frames; see :attr:`ReplayBuffer.stack_num`."""
         frames = frame_count(stack_num, self.owner().rings.size)
 
         def use(count: int) -> None:
@@ -180,20 +147,7 @@ class State:
     # ---- columns --------------------------------------------------------------------------------------------------
 
     def plan(self, batch: Any, fields: dict[str, Any], lead: tuple[()] | tuple[int]) -> Plan:
-        """Check rows, add columns for new fields, and return the pending writes.
-
-        Args:
-            batch: Batch that the rows come from, to be validated; None for rows of a buffer.
-            fields: Fields to store.
-            lead: Leading shape of the rows.
-
-        Raises:
-            RowAssignmentError: A value does not fit its column.
-            LeafError: A value cannot be stored.
-            SchemaError: ``batch``, or a sample, does not match the declared type.
-            SizeError: The buffer has a capacity of 0 rows.
-            StorageError: The storage cannot hold a new column.
-        """
+        """Check rows, of a batch to be validated or None, add columns for new fields, and return the pending writes."""
         if not self.rings.size:
             raise SizeError(f"this {self.name} has a capacity of 0 rows, so nothing can be added")
         plan = Plan(lead)
@@ -282,11 +236,7 @@ class State:
         return self.rings.frames(slots, count, self.done)
 
     def column(self, name: str) -> Any:
-        """Return the column of a field.
-
-        Raises:
-            MissingFieldError: The field does not exist.
-        """
+        """Return the column of a field."""
         try:
             return self.columns.__dict__[name]
         except KeyError:
@@ -308,11 +258,7 @@ class State:
         return self.column(name)
 
     def flags(self) -> NDArray[np.bool_]:
-        """Return the column ``done``.
-
-        Raises:
-            EmptyBufferError: Nothing has been added yet.
-        """
+        """Return the column ``done``, or raise an EmptyBufferError if nothing has been added yet."""
         if not self.columns.__dict__:
             raise self.empty()
         flags: NDArray[np.bool_] = self.done
@@ -335,11 +281,7 @@ class State:
         return self.rings.draw(self.rng, count)
 
     def draw_with_frames(self, count: int | None) -> Slots:
-        """Draw slots as :meth:`ReplayBuffer.sample_indices` does, of rows that have all their frames.
-
-        Raises:
-            EmptyBufferError: ``count`` is above 0, and no row has all its frames.
-        """
+        """Draw slots as :meth:`ReplayBuffer.sample_indices` does, of rows that have all their frames."""
         slots = np.zeros(0, np.intp)
         if len(self.rings):
             slots = self.rings.chronological()
@@ -348,9 +290,8 @@ class State:
         if count == 0:
             return slots
         if count and not len(slots):
-            raise EmptyBufferError(
-                f"with sample_avail only rows of {self.stack_num} frames are sampled, and none is stored; add() more"
-            )
+            text = f"with sample_avail only rows of {self.stack_num} frames are sampled, and none is stored; add() more"
+            raise EmptyBufferError(text)
         return slots[self.rng.integers(0, max(len(slots), 1), len(slots) if count is None else count)]
 
     # ---- episodes -------------------------------------------------------------------------------------------------
@@ -403,17 +344,7 @@ class State:
     # ---- atomic changes -------------------------------------------------------------------------------------------
 
     def transaction(self, rollback: Callable[[], None], act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call a function, and roll back if any exception ends it.
-
-        Args:
-            rollback: Rollback, which may be called repeatedly, and at any point of the change.
-            act: Function that makes the change.
-            *args: Arguments of ``act``.
-            **kwargs: Keyword arguments of ``act``.
-
-        Returns:
-            The result of ``act``.
-        """
+        """Call a function and return its result; if any exception ends it, roll back, which may happen repeatedly."""
         guard = self.guard
         try:
             guard.unfinished.append(rollback)
@@ -504,11 +435,7 @@ class State:
         return self.rings.numbers()
 
     def restore(self, numbers: NDArray[np.float64]) -> None:
-        """Restore the result of :meth:`numbers`, for the current columns.
-
-        Raises:
-            SizeError: ``numbers`` has the wrong length, or positions are out of range.
-        """
+        """Restore the result of :meth:`numbers`, for the current columns."""
         columns = self.columns.__dict__
         self.rings.restore(numbers, np.shape(columns["rew"])[1:] if columns else ())
 

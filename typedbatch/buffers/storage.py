@@ -61,10 +61,7 @@ class Memory:
         """Store the description of the buffer, its set of columns, and its positions. Does nothing in memory."""
 
     def tidy(self) -> None:
-        """Remove columns that were created since the last ``lay_out`` by a change that failed.
-
-        Does nothing in memory.
-        """
+        """Remove columns that a failed change has created since the last ``lay_out``. Does nothing in memory."""
 
     def commit(self, numbers: NDArray[np.float64], overwritten: int = 0, *, begun: bool = False) -> None:
         """Store the positions as one step. Does nothing in memory.
@@ -101,11 +98,7 @@ class Layout(NamedTuple):
 
 
 class Disk(Memory):
-    """Columns in a folder.
-
-    Args:
-        folder: Folder of the buffer.
-    """
+    """Columns in a folder."""
 
     durable = True
 
@@ -126,9 +119,6 @@ class Disk(Memory):
         """Create a folder for a new buffer.
 
         The folder may exist if it is empty, or if the process that created it was killed before it had stored a buffer.
-
-        Raises:
-            StorageError: The folder cannot be used.
         """
         folder = Folder(Path(path).absolute(), write=True)
         with _storage_errors(f"{folder.path} cannot be created as a folder"):
@@ -198,9 +188,8 @@ class Disk(Memory):
         from typedbatch._core.tensors import bits, from_bits
 
         if like.device.type != "cpu":
-            raise StorageError(
-                f"tensors on {like.device} cannot be stored on disk; move them to the CPU first", ".".join(path)
-            )
+            text = f"tensors on {like.device} cannot be stored on disk; move them to the CPU first"
+            raise StorageError(text, ".".join(path))
         return from_bits(self.array(path, shape, bits(like.dtype)), like.dtype)
 
     def lay_out(self, buffer: dict[str, Any], columns: Tree, numbers: NDArray[np.float64]) -> None:
@@ -223,11 +212,7 @@ class Disk(Memory):
         self.tidy()
 
     def reserve(self) -> None:
-        """Reserve disk space for every file, so that no write to a column fails.
-
-        Raises:
-            StorageError: The disk lacks the space.
-        """
+        """Reserve disk space for every file, so that no write to a column fails."""
         with _storage_errors(f"{self.folder.path} cannot be written to"):
             for name in self._maps:
                 self.folder.reserve(name)
@@ -274,11 +259,7 @@ class Disk(Memory):
     # ---- reading --------------------------------------------------------------------------------------------------
 
     def read(self) -> Layout:
-        """Read the description and map the files of the folder, replacing those that were mapped before.
-
-        Raises:
-            StorageError: The folder holds no buffer, or its files are inconsistent.
-        """
+        """Read the description and map the files of the folder, replacing those that were mapped before."""
         before = set(self._maps)
         self._files, self._maps = {}, {}
         try:
@@ -311,16 +292,10 @@ class Disk(Memory):
     def read_extras(self) -> None:
         """Set the extras from the mapped files: copies of them if this process only reads, else views."""
         maps = {name: self._maps[file] for name, file in self._extra_files.items()}
-        self.extras: dict[str, NDArray[np.float64]] = {
-            name: np.array(m) if not self.folder.write else m.view(np.ndarray) for name, m in maps.items()
-        }
+        self.extras = {k: m.view(np.ndarray) if self.folder.write else np.array(m) for k, m in maps.items()}
 
     def positions(self) -> tuple[float, NDArray[np.float64]]:
-        """Return the number of the last step, and the positions after it.
-
-        Raises:
-            StorageError: The positions are damaged, or another process changes them all the time.
-        """
+        """Return the number of the last step, and the positions after it."""
         state = self._state
         for _ in range(_TRIES):
             newer = int(state[1, 0] > state[0, 0])
@@ -350,11 +325,9 @@ class Disk(Memory):
             for step in outer:
                 parent = parent.__dict__.setdefault(step, new_tree(Tree.__plain__, {}))
             file, tensor = field["file"], field["tensor"]
-            column: Any = (
-                new_tree(Tree.__plain__, {}) if file is None else self._map_file(file, tensor=tensor is not None)
-            )
+            column: Any = new_tree(Tree.__plain__, {})
             if file is not None:
-                self._files[path] = file
+                self._files[path], column = file, self._map_file(file, tensor=tensor is not None)
                 if tensor is not None:
                     side = torch_side()
                     column = side.from_bits(column, side.dtype_named(tensor))

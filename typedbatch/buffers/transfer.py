@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from typedbatch._core.kinds import KINDS, OBJECT, TENSOR, Tree, describe, kind_of, leading_shape, new_tree
-from typedbatch._core.lengths import leaves
+from typedbatch._core.lengths import leaves, require_tree
 from typedbatch._ops.assignment import fill, require_all, set_rows
 from typedbatch._ops.casting import require_no_mask
 from typedbatch._ops.combine import require_names
@@ -26,7 +26,7 @@ from typedbatch.buffers.guard import prepare_change
 from typedbatch.buffers.incoming import flags, normalize_rows, warn_if_truncated
 from typedbatch.buffers.rings import Slots
 from typedbatch.buffers.state import State, state_of
-from typedbatch.errors import FieldNameError, LeafError, RowAssignmentError, SizeError, StructureError, under
+from typedbatch.errors import FieldNameError, RowAssignmentError, SizeError, StructureError, under
 
 if TYPE_CHECKING:
     from typedbatch.buffers.replay import ReplayBuffer
@@ -35,24 +35,13 @@ F = TypeVar("F", bound="ReplayBuffer[Any, Any]")
 
 
 def stored_rows(state: State, slots: Slots | None = None) -> Batch:
-    """Return a copy of the stored fields of some slots, without stacked frames and computed fields.
-
-    Args:
-        state: State of the buffer.
-        slots: Slots of the rows; by default all that hold a row, ring by ring, oldest first.
-    """
+    """Return a copy of the stored fields of some slots, or of all rows in time order, without computed fields."""
     rows: Batch = take_slots(state.columns, state.rings.chronological() if slots is None else slots)
     return rows
 
 
 def update(state: State, other: State, ring: int | None = None) -> Slots:
-    """Add the rows of another buffer; see :meth:`ReplayBuffer.update`.
-
-    Args:
-        state: State of the buffer that gets the rows.
-        other: State of the other buffer.
-        ring: Number of the ring that gets all rows; None for the ring of the same number as in the other buffer.
-    """
+    """Add the rows of another buffer, to one ring or each to its own; see :meth:`ReplayBuffer.update`."""
     rings = len(state.rings.capacity)
     with _both_locked(state, other):
         slots, other_rings = other.rings.chronological(), len(other.rings.capacity)
@@ -72,12 +61,7 @@ def update(state: State, other: State, ring: int | None = None) -> Slots:
 
 @contextmanager
 def _both_locked(state: State, other: State) -> Generator[None]:
-    """Hold the locks of two buffers, of which ``state`` will be changed.
-
-    Raises:
-        StructureError: ``other`` is open for reading, so another process may change it.
-        StorageError: ``state`` is open for reading.
-    """
+    """Hold the locks of two buffers, of which ``state`` will be changed."""
     # Always in the same order, so that two threads cannot deadlock.
     first, second = sorted((state.guard, other.guard), key=id)
     with first.lock, second.lock:
@@ -96,14 +80,8 @@ def _both_locked(state: State, other: State) -> Generator[None]:
 def move(state: State, ring: int, other: State, slots: Slots, emptied: int | None = None) -> Slots:
     """Add the rows in some slots of a buffer to a ring of this one, and return their new slots.
 
-    Of more rows than the ring has capacity for, the newest are stored.
-
-    Args:
-        state: State of the buffer that gets the rows.
-        ring: Number of the ring in it that gets them.
-        other: State of the buffer that the rows are read from.
-        slots: Slots of the rows in ``other``, oldest first.
-        emptied: Number of a ring of ``state`` that is emptied in the same step in which the rows begin to count.
+    Of more rows than the ring has capacity for, the newest are stored. The ring ``emptied`` of this buffer is emptied
+    in the same step in which the rows begin to count.
     """
     capacity = state.rings.capacity.item(ring)
     if not len(slots) or not capacity:
@@ -159,27 +137,18 @@ def _continue_episode(state: State, ring: int, slots: Slots) -> None:
 def set_batch(state: State, batch: Any) -> None:
     """Replace the contents; see :meth:`ReplayBuffer.set_batch`."""
     state.require_whole("set_batch()")
-    if not isinstance(batch, Tree):
-        raise LeafError(f"set_batch() takes a Batch, got {describe(batch)}")
+    require_tree(batch, "set_batch()")
     for path, leaf in leaves(batch.__dict__):
         if leading_shape(leaf) and leading_shape(leaf)[0] != state.rings.size:
             rows = leading_shape(leaf)[0]
-            raise SizeError(
-                f"set_batch() takes {state.rings.size} rows, one for each slot, got {rows}; "
-                "extend() adds any number of rows",
-                path,
-            )
+            text = f"set_batch() takes {state.rings.size} rows, one for each slot, got {rows}; "
+            text += "extend() adds any number of rows"
+            raise SizeError(text, path)
     refill(state, batch, state.rings.capacity)
 
 
 def refill(state: State, rows: Tree, lengths: Slots) -> None:
-    """Replace all rows and the statistics of episodes, or roll back.
-
-    Args:
-        state: State of the buffer.
-        rows: Rows, ring by ring, oldest first.
-        lengths: Number of rows of each ring.
-    """
+    """Replace all rows by others, ``lengths`` for each ring, and the statistics of episodes, or roll back."""
     slots = np.concatenate([start + np.arange(count) for start, count in zip(state.rings.offset, lengths, strict=True)])
     fields, _, _ = normalize_rows(state, rows, (len(slots),))
     if "done" in rows.__dict__:
@@ -213,15 +182,7 @@ def _full_rollback(state: State) -> Callable[[], None]:
 
 
 def _replace(state: State, batch: Tree | None, fields: dict[str, Any], slots: Slots, lengths: Slots) -> None:
-    """Lay out new columns that hold these rows only.
-
-    Args:
-        state: State of the buffer.
-        batch: Batch that the rows come from, to be validated; None for rows of a buffer.
-        fields: Fields to store.
-        slots: Slot of each row.
-        lengths: Number of rows of each ring.
-    """
+    """Lay out new columns that hold these rows only; those of a batch, if it is not None, are validated."""
     rings = state.rings
     rings.reset()
     state.guard.mark = None
@@ -249,11 +210,9 @@ def set_array_at_key(state: State, seq: Any, key: str, index: Any, default: floa
     if not leading_shape(values):
         raise StructureError(f"one value for each row is expected, got {describe(values)}", key)
     if index is None and leading_shape(values)[0] != state.rings.size:
-        raise StructureError(
-            f"{state.rings.size} values are expected, one for each slot, got {len(values)}; "
-            "index= names the slots to set",
-            key,
-        )
+        text = f"{state.rings.size} values are expected, one for each slot, got {len(values)}; "
+        text += "index= names the slots to set"
+        raise StructureError(text, key)
     columns = state.columns.__dict__
     column = columns.get(key)
     rollback = state.make_rollback(structure=True)
@@ -283,11 +242,7 @@ def require_no_flag(name: str) -> None:
 
 
 def _new_column(state: State, values: Any, key: str, where: Any, default: float | None) -> Any:
-    """Return a new column that is filled with the default, or with nulls without one.
-
-    Raises:
-        RowAssignmentError: Stored rows get no value, and the dtype has no null; or the default does not fit the dtype.
-    """
+    """Return a new column that is filled with the default, or with nulls without one."""
     with under(key):
         require_no_mask(values)
         if default is None:

@@ -22,11 +22,7 @@ from typedbatch.errors import LeafError, StructureError
 
 
 def capacities(total_size: int, buffer_num: int) -> list[int]:
-    """Return the capacities of ``buffer_num`` equal rings for ``total_size`` rows, rounded up.
-
-    Raises:
-        SizeError: An argument is not a whole number, or ``buffer_num`` is below 1 or above 2**20.
-    """
+    """Return the capacities of ``buffer_num`` equal rings for ``total_size`` rows, rounded up."""
     total_size, buffer_num = count_of(total_size, "total_size"), count_of(buffer_num, "buffer_num", 1, MOST_RINGS)
     return [-(-total_size // buffer_num)] * buffer_num
 
@@ -74,14 +70,14 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
         if library_class(type(main_buffer)) is not ReplayBuffer:
             raise LeafError(f"the main buffer is a ReplayBuffer, got {describe(main_buffer)}")
         main = state_of(main_buffer)
-        if main.columns.__dict__ or main.storage.durable:
-            if main.columns.__dict__:
-                raise StructureError("the main buffer must be empty; pass a new ReplayBuffer")
+        if main.columns.__dict__:
+            raise StructureError("the main buffer must be empty; pass a new ReplayBuffer")
+        if main.storage.durable:
             raise StructureError("the main buffer must be in memory; pass path= to the CachedReplayBuffer instead")
         caches = count_of(cached_buffer_num, "cached_buffer_num", 1, MOST_RINGS)
         rows = count_of(max_episode_length, "max_episode_length", 1, MOST_SLOTS // caches)
         sizes = [main_buffer.maxsize] + [rows] * caches
-        self._begin(CachedState(type(self), sizes, {**main.options, "path": path}, main.hint))
+        self._begin(CachedState(main.hint, type(self), sizes, {**main.options, "path": path}))
         self._parts = [main_buffer, *self.buffers[1:]]
         self._state.parts[0] = main
         self._state.share_columns()
@@ -119,9 +115,8 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
             batch = incoming.single_row(state, batch)
         ids = np.arange(self.cached_buffer_num)[caches] + 1
         if len(set(ids.tolist())) < rows:
-            raise StructureError(
-                f"add() takes at most one row for each cache, got buffer_ids {buffer_ids}; extend() takes several"
-            )
+            text = f"add() takes at most one row for each cache, got buffer_ids {buffer_ids}; extend() takes several"
+            raise StructureError(text)
         fields, done, rew = incoming.normalize_rows(state, batch, (rows,))
         plan = state.plan(batch, fields, (rows,))
 
@@ -178,15 +173,12 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
 
 
 class CachedState(State):
-    """State of a cached buffer, whose first ring is the main buffer. :class:`State` describes the other arguments.
+    """State of a cached buffer, whose first ring is the main buffer. :class:`State` describes the other arguments."""
 
-    Args:
-        main_hint: Class of the main buffer, with its type arguments.
-    """
-
-    def __init__(self, cls: type, capacities: list[int], options: BufferOptions, main_hint: Any) -> None:
-        super().__init__(cls, capacities, options, many=True)
+    def __init__(self, main_hint: Any, *state: Any) -> None:
+        super().__init__(*state, many=True)
         self.main_hint: Any = main_hint
+        """Class of the main buffer, with its type arguments."""
 
     @property
     def inputs(self) -> int:
@@ -197,11 +189,7 @@ class CachedState(State):
         return DeclaredTypes(self.main_hint)
 
     def cut_episodes(self, ids: Slots | None = None) -> None:
-        """Truncate the episodes of some caches, by default all, as :meth:`State.cut_episodes` does, and move them.
-
-        Args:
-            ids: Numbers of the caches, from 0; None for all.
-        """
+        """Truncate the episodes of some caches, by default all, as :meth:`State.cut_episodes` does, and move them."""
         super().cut_episodes(None if ids is None else ids + 1)
         self.transaction(self.on_reopened, self.on_reopened)
 

@@ -87,11 +87,7 @@ def _of_sequences(counted: Tensor, counts: Tensor, lengths: Lengths | None) -> t
 
 
 def _divisor(total: float | Tensor | None, count: int | Tensor) -> float | Tensor:
-    """Return the total, or the count without one; 1 for 0, as batches without a counting token have loss 0.
-
-    Raises:
-        SettingError: The total is not one number from 0 up.
-    """
+    """Return the total, or the count without one; 1 for 0, as batches without a counting token have loss 0."""
     if total is None:
         return count.clamp(min=1) if isinstance(count, Tensor) else count or 1
     if is_compiling() and isinstance(total, Tensor):  # torch.compile cannot look at values

@@ -16,12 +16,7 @@ from typedbatch.sequences import as_flags
 
 
 def as_bools(mask: Any, name: str) -> Any:
-    """Return the mask as a tensor of bools on the same device. A tensor of bools is returned as it is.
-
-    Raises:
-        LeafError: ``mask`` is not a tensor.
-        StructureError: it has values other than 0 and 1.
-    """
+    """Return a mask, a tensor with values 0 and 1 alone, as a tensor of bools on the same device."""
     if KINDS[type(mask)] is not TENSOR:
         raise LeafError(f"a mask must be a tensor, got {describe(mask)}", name)
     flags = mask != 0
@@ -33,12 +28,7 @@ def as_bools(mask: Any, name: str) -> Any:
 
 
 def flags_of(tree: Any, name: str) -> NDArray[np.bool_]:
-    """Return a mask of a batch as an array of bools, ``(N, T)``.
-
-    Raises:
-        MissingFieldError: the batch has no such field.
-        StructureError: it is not an array or tensor of that shape, or has values other than 0 and 1.
-    """
+    """Return a mask of a batch, which must have the field with values 0 and 1 alone, as an array of bools."""
     if name not in tree.__dict__:
         raise MissingFieldError(type(tree).__name__, name, tree.__dict__)
     mask = tree.__dict__[name]
@@ -49,26 +39,13 @@ def flags_of(tree: Any, name: str) -> NDArray[np.bool_]:
 
 
 def require_samples(mask: NDArray[np.bool_], samples: int, name: str) -> None:
-    """Raise an error unless the mask has a row for each sample.
-
-    Raises:
-        StructureError: it has more or fewer rows.
-    """
+    """Raise a StructureError unless the mask has a row for each sample."""
     if len(mask) != samples:
         raise StructureError(f"it has {len(mask)} rows, but there are {samples} samples", name)
 
 
 def require_unbroken(present: NDArray[np.bool_], name: str, *, from_start: bool = False) -> None:
-    """Raise an error if the mask of existing tokens has a gap, because it may be a loss mask by mistake.
-
-    Args:
-        present: The mask, ``(N, T)``.
-        name: Name of the mask's field.
-        from_start: Whether the first token of each row must be at position 0.
-
-    Raises:
-        StructureError: a row has a token after a gap.
-    """
+    """Raise a StructureError if the mask of existing tokens has a gap, as a loss mask may have."""
     edge = np.full((len(present), 1), from_start)
     flags = np.concatenate([edge, present], 1)
     begins = flags[:, 1:] & ~flags[:, :-1]
@@ -86,16 +63,7 @@ def require_unbroken(present: NDArray[np.bool_], name: str, *, from_start: bool 
 
 
 def require_within(present: NDArray[np.bool_], fields: Mapping[str, Any], name: str) -> None:
-    """Raise an error if the mask of the response or the loss is True where ``present`` is False.
-
-    Args:
-        present: Mask of the existing tokens, ``(N, T)``.
-        fields: Fields of the same shape, which may include the two masks.
-        name: Name of the field that ``present`` comes from.
-
-    Raises:
-        StructureError: one of the masks is True where ``present`` is False.
-    """
+    """Raise a StructureError if the mask of the response or the loss is True where ``present`` is False."""
     for mask in ("response_mask", "loss_mask"):
         if KINDS[type(fields.get(mask))] in (ARRAY, TENSOR):
             lost = (np.asarray(leaf_to_numpy(fields[mask])) != 0) & ~present

@@ -182,9 +182,13 @@ def map_tokens(
     out: Tensor | None = None
     for rows in bins(sizes, tokens):
         part: Any = trim(take(tree, rows), per_token=per_token, per_row=per_row)
-        result = function(part)
+        result: Any = function(part)
         own = part.response_mask.shape[1]
-        shape = _shape_of(result, len(rows), own)
+        if not isinstance(result, Tensor):
+            raise LeafError(f"map_tokens() takes a function that returns a tensor, got {type(result).__name__}")
+        shape, count = tuple(result.shape), len(rows)
+        if shape != (count,) and shape[:2] != (count, own):
+            raise StructureError(f"the function must return {[count]} or {[count, own]}, got {list(shape)}")
         if out is None:
             whole = (len(sizes), width, *shape[2:]) if len(shape) > 1 else (len(sizes),)
             out = result.new_zeros(whole)
@@ -196,22 +200,12 @@ def map_tokens(
     return out if out is not None else torch.zeros(0, width)
 
 
-def _shape_of(result: Any, rows: int, width: int) -> tuple[int, ...]:
-    if not isinstance(result, Tensor):
-        raise LeafError(f"map_tokens() takes a function that returns a tensor, got {type(result).__name__}")
-    shape = tuple(result.shape)
-    if shape != (rows,) and shape[:2] != (rows, width):
-        raise StructureError(f"the function must return {[rows]} or {[rows, width]}, got {list(shape)}")
-    return shape
-
-
 def _lengths(tree: Any) -> NDArray[np.intp]:
     """Return the number of tokens of each row."""
     layout = layout_of(tree)
     if layout in ("ragged", "packed"):
-        raise StructureError(
-            f"the layout {layout!r} is not cut by columns; micro-batches take 'split', 'left' or 'right'"
-        )
+        text = f"the layout {layout!r} is not cut by columns; micro-batches take 'split', 'left' or 'right'"
+        raise StructureError(text)
     if layout == "split":
         counts: NDArray[np.intp] = flags_of(tree, "prompt_mask").sum(1) + flags_of(tree, "response_mask").sum(1)
     else:

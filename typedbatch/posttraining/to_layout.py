@@ -120,9 +120,8 @@ def to_layout(
     """
     if layout not in _WRITERS:
         expected = ", ".join(map(repr, _WRITERS))
-        raise SettingError(
-            f"to_layout() expects one of {expected}, got {layout!r}{did_you_mean(str(layout), _WRITERS)}"
-        )
+        text = f"to_layout() expects one of {expected}, got {layout!r}{did_you_mean(str(layout), _WRITERS)}"
+        raise SettingError(text)
     if pad_token_id is None and layout not in ("ragged", "packed"):
         raise SettingError(f"the layout {layout!r} has padding; pass pad_token_id=, the id for padded positions")
     tree = require_tree(batch, "to_layout()")
@@ -232,17 +231,11 @@ def _by_name(rows: Rows) -> Rows:
 
 
 def _of_one_dtype(prompts: Any, responses: Any) -> tuple[Any, Any]:
-    """Return the ids of prompts and responses in the dtype that holds both.
-
-    Raises:
-        StructureError: One is an array and the other a tensor, or they differ in the dimensions of a token.
-    """
+    """Return the ids of prompts and responses in the dtype that holds both."""
     if KINDS[type(prompts)] is not KINDS[type(responses)] or prompts.shape[2:] != responses.shape[2:]:
-        raise StructureError(
-            f"ids of prompts and responses must be of one kind and shape, got {describe(prompts)} and "
-            f"{describe(responses)}",
-            "prompt_ids",
-        )
+        text = f"ids of prompts and responses must be of one kind and shape, got {describe(prompts)} and "
+        text += f"{describe(responses)}"
+        raise StructureError(text, "prompt_ids")
     if prompts.dtype == responses.dtype:
         return prompts, responses
     if KINDS[type(prompts)] is ARRAY:
@@ -272,9 +265,8 @@ def _to_split(rows: Rows, pad_token_id: Any) -> RecordFields:
     whole = fields_of_span(rows.tokens.__dict__, rows.spans, "whole")
     ids = {"input_ids": whole.pop("input_ids")}
     prompts = _padded({**ids, **fields_of_span(rows.tokens.__dict__, rows.spans, "prompt")}, at_prompts, pad_token_id)
-    fields = _padded(
-        {**ids, **fields_of_span(rows.tokens.__dict__, rows.spans, "response")}, at_responses, pad_token_id
-    )
+    response = {**ids, **fields_of_span(rows.tokens.__dict__, rows.spans, "response")}
+    fields = _padded(response, at_responses, pad_token_id)
     made = {"prompt_ids": prompts.pop("input_ids"), "response_ids": fields.pop("input_ids")}
     made["prompt_mask"] = _like(made["prompt_ids"], mask_of(before, side="left"))
     put_fields(prompts, fields)
@@ -313,11 +305,7 @@ def _to_packed(rows: Rows, _pad_token_id: Any) -> RecordFields:
 
 
 def _split_responses(rows: Rows) -> tuple[Flat, NDArray[np.intp]]:
-    """Return the mask of the responses' tokens and the number of tokens of each prompt.
-
-    Raises:
-        StructureError: a token of a prompt comes after one of a response.
-    """
+    """Return the mask of the responses' tokens and the number of tokens of each prompt."""
     if "response_mask" not in rows.tokens.__dict__:
         raise MissingFieldError(type(rows.tokens).__name__, "response_mask", rows.tokens.__dict__)
     flags = flags_of(Batch(response_mask=rows.tokens["response_mask"][None]), "response_mask")[0]
@@ -327,11 +315,9 @@ def _split_responses(rows: Rows) -> tuple[Flat, NDArray[np.intp]]:
     in_order = position_ids(rows.lengths) >= np.repeat(before, rows.lengths)
     if (in_order != flags).any():
         row = int(np.searchsorted(ends, (in_order != flags).argmax(), side="right"))
-        raise StructureError(
-            f"all tokens of the response must come after the prompt, but in row {row} a token outside the response "
-            "comes after one of it; tokens of tools are True in response_mask and False in loss_mask",
-            "response_mask",
-        )
+        text = f"all tokens of the response must come after the prompt, but in row {row} a token outside the response "
+        text += "comes after one of it; tokens of tools are True in response_mask and False in loss_mask"
+        raise StructureError(text, "response_mask")
     return flags, before
 
 

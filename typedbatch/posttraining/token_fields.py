@@ -45,19 +45,12 @@ def layout_of(tree: Any) -> Layout:
     if "input_ids" not in fields:
         raise MissingFieldError(type(tree).__name__, "response_ids", fields)
     present, of_response = flags_of(tree, "attention_mask"), flags_of(tree, "response_mask")
-    if of_response.shape != present.shape:
-        return "left"
-    padded_before_token = (present[:, 1:] & ~present[:, :-1]).any()
-    return "left" if padded_before_token else "right"
+    is_left = of_response.shape != present.shape or (present[:, 1:] & ~present[:, :-1]).any()
+    return "left" if is_left else "right"
 
 
 def shape_of_ids(tree: Any, name: str, wanted: tuple[int, ...] | None = None) -> tuple[int, ...]:
-    """Return the shape of a required field of ids, which must be that of their mask if it is given.
-
-    Raises:
-        MissingFieldError: the batch does not have it.
-        StructureError: it is neither an array nor a tensor, or has a different shape.
-    """
+    """Return the shape of a required field of ids, which must be that of their mask if it is given."""
     if name not in tree.__dict__:
         raise MissingFieldError(type(tree).__name__, name, tree.__dict__)
     leaf = tree.__dict__[name]
@@ -70,11 +63,7 @@ def shape_of_ids(tree: Any, name: str, wanted: tuple[int, ...] | None = None) ->
 
 
 def masks_of(tree: Any, layout: Layout) -> Masks:
-    """Return the mask of the tokens of each span of a layout with padding.
-
-    Raises:
-        StructureError: The masks have a gap, or a shape that does not match the others and the ids.
-    """
+    """Return the mask of the tokens of each span of a layout with padding."""
     if layout == "split":
         before, after = flags_of(tree, "prompt_mask"), flags_of(tree, "response_mask")
         require_unbroken(before, "prompt_mask")
@@ -100,12 +89,6 @@ def spans_of(tree: Any, masks: Masks, per_token: Collection[str], per_row: Colle
     """Return the span of each leaf, by its dotted name.
 
     The caller decides, else the dimensions that the record declares, else the name. A shape alone never does.
-
-    Args:
-        tree: Rollouts.
-        masks: Masks of the layout.
-        per_token: Names of fields of tokens, or of batches of them; of prompts if they begin with ``prompt_``.
-        per_row: Names of fields with a value for each sample.
 
     Raises:
         StructureError: A field of tokens has another shape, or a field has such a shape and nothing decides.

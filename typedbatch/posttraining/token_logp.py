@@ -110,15 +110,10 @@ def _chosen(model: Callable[..., Any], ids: Tensor, present: Tensor | None, plac
 
 
 def _ids_of_tokens(ids: Tensor, present: Tensor, name: str) -> Tensor:
-    """Return ids with 0 for those of padding that no vocabulary has, as -100, which a model would take for an index.
-
-    Raises:
-        StructureError: A token has such an id.
-    """
+    """Return ids with 0 for those of padding that no vocabulary has, as -100, which a model would take for an index."""
     if not is_compiling() and bool(((ids < 0) & present).any()):
         row = ((ids < 0) & present).nonzero()[0].tolist()
-        text = f"the token at {row} has a negative id; padding is False in the mask of the tokens"
-        raise StructureError(text, name)
+        raise StructureError(f"the token at {row} has a negative id; padding is False in the mask of the tokens", name)
     return ids.clamp(min=0)
 
 

@@ -139,9 +139,8 @@ def bins(lengths: Lengths, tokens: int, *, multiple: int = 1) -> list[NDArray[np
             below 1, or there are fewer rows than bins.
     """
     sizes = as_lengths(lengths)
-    tokens = min(
-        require_at_least(1, tokens, "tokens"), int(sizes.sum()) or 1
-    )  # a larger number need not fit into an array
+    tokens = require_at_least(1, tokens, "tokens")
+    tokens = min(tokens, int(sizes.sum()) or 1)  # a larger number need not fit into an array
     multiple = require_at_least(1, multiple, "multiple")
     if len(too_long := np.flatnonzero(sizes > tokens)):
         row = int(too_long[0])

@@ -44,9 +44,6 @@ def resolve(hint: Any, types_: Types, scope: Scope) -> Any:
 
     A type variable is replaced by its type in ``types_``, else by its default, its constraints, its bound, or ``Any``.
     ``Annotated`` and ``NewType`` remain, since they may describe arrays; :func:`bare` removes them.
-
-    Raises:
-        DeclarationError: a name in the hint cannot be found.
     """
     if isinstance(hint, (str, ForwardRef)):
         text = hint if isinstance(hint, str) else hint.__forward_arg__

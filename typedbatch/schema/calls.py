@@ -17,7 +17,7 @@ from types import SimpleNamespace
 from typing import Annotated, Any, Union, get_args
 
 from typedbatch._core.declaration import SeparateSizes
-from typedbatch._core.kinds import ARRAY, BATCH, DISTRIBUTION, NONE, NUMBER, TENSOR, Tree, describe
+from typedbatch._core.kinds import ARRAY, BATCH, NONE, NUMBER, Tree, describe
 from typedbatch._ops.display import summary
 from typedbatch.errors import DeclarationError, Problem
 from typedbatch.schema import schema_of
@@ -65,14 +65,7 @@ class _Slot:
 
 
 class Call:
-    """The check of the calls of one function.
-
-    Args:
-        name: Name of the function, for reports.
-        signature: Signature of the function.
-        hints: Resolved annotations of the parameters, without those that cannot be read.
-        returns: Resolved annotation of the result, or None.
-    """
+    """The check of the calls of one function, by its resolved annotations without those that cannot be read."""
 
     def __init__(self, name: str, signature: Signature, hints: Mapping[str, Any], returns: Any) -> None:
         self.name: str = name
@@ -80,16 +73,13 @@ class Call:
         slots = _slots(signature, hints, returns)
         self._arguments: list[_Slot] = [slot for slot in slots if slot.kind is not None]
         self._results: list[_Slot] = [slot for slot in slots if slot.kind is None]
+        self.checks_result: bool = bool(self._results)
         self._parts: int | None = len(get_args(bare(returns)[0])) if returns is not None else None
         if slots:
             self._compile()
 
     def __bool__(self) -> bool:
         return bool(self._arguments or self._results)
-
-    @property
-    def checks_result(self) -> bool:
-        return bool(self._results)
 
     def _compile(self) -> None:
         schemas = [Schema("", object, "", (slot.field,)) for slot in (*self._arguments, *self._results)]
@@ -143,8 +133,7 @@ class Call:
     ) -> tuple[Problem, ...]:
         """Return the problems of a refused result."""
         fields, values = self._bound(args, kwargs)
-        own = [slot.field for slot in self._results]
-        results = dict(zip((field.name for field in own), self._result_values(result) or (), strict=False))
+        own, results = self._results_of(result)
         problems = self._problems([*fields, *own], {**values, **results})
         found = tuple(problem for problem in problems if problem.path.startswith(RETURN))
         # If the arguments explain nothing, the call has changed them: compare with the sizes from before the call.
@@ -156,9 +145,7 @@ class Call:
 
     def result_violations(self, result: Any) -> tuple[Problem, ...]:
         """Return the rules on values that do not hold for a result."""
-        fields = [slot.field for slot in self._results]
-        values = self._result_values(result) or ()
-        return _violations(self.name, fields, dict(zip((field.name for field in fields), values, strict=False)))
+        return _violations(self.name, *self._results_of(result))
 
     def shown(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
         """Return a one-line summary of the checked arguments."""
@@ -166,8 +153,12 @@ class Call:
 
     def shown_result(self, result: Any) -> str:
         """Return a one-line summary of the result."""
-        names = (slot.field.name for slot in self._results)
-        return _summarize(dict(zip(names, self._result_values(result) or (), strict=False)))
+        return _summarize(self._results_of(result)[1])
+
+    def _results_of(self, result: Any) -> tuple[list[Field], dict[str, Any]]:
+        """Return a field for each value of a result that is checked, and the values."""
+        fields = [slot.field for slot in self._results]
+        return fields, dict(zip((field.name for field in fields), self._result_values(result) or (), strict=False))
 
     def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[list[Field], dict[str, Any]]:
         """Return a field for each argument that was passed, each of ``*args`` and ``**kwargs`` too, and the values."""
@@ -247,12 +238,7 @@ def _write_check(writer: CodeWriter, slots: Sequence[_Slot]) -> str:
     return writer.function(write, ", ".join(values) or "p0", 0)
 
 
-class _Absent:
-    def __repr__(self) -> str:
-        return "ABSENT"
-
-
-_ABSENT = _Absent()
+_ABSENT: Any = type("_Absent", (), {"__repr__": lambda _: "ABSENT"})()
 
 
 # ---- from annotations to slots ---------------------------------------------------------------------------------------
@@ -300,13 +286,7 @@ def _result_slots(returns: Any, own_rows: bool = False) -> list[_Slot]:
 
 
 def _slot(
-    name: str,
-    hint: Any,
-    optional: bool,
-    batches: bool,
-    kind: Any,
-    position: int | None = None,
-    own_rows: bool = False,
+    name: str, hint: Any, optional: bool, batches: bool, kind: Any, position: int | None = None, own_rows: bool = False
 ) -> _Slot:
     found = _arrays(hint) or (_sizes_of_batch(hint, own_rows) if batches else ())
     field = Field(name, found, optional)
@@ -388,7 +368,7 @@ def _fields_with_sizes(schema: Schema, wanted: set[str]) -> tuple[Field, ...]:
                 for dim in option.shape.dims
             )
             reduced = Option(option.kind, shape=Shape(tuple(dims), option.shape.variadic))
-            useful = bool(names) and option.kind in (ARRAY, TENSOR, DISTRIBUTION)
+            useful = bool(names) and option.has_shape
             if useful and field in sure:
                 wanted -= names
         if useful:

@@ -13,10 +13,7 @@ _CHECKS: dict[Schema, Check] = {}
 
 
 def check_of(schema: Schema) -> Check:
-    """Return the function that checks whether an object matches a schema.
-
-    It is compiled at the first call; later calls return the same function.
-    """
+    """Return the compiled function that checks whether an object matches a schema; always the same one."""
     check = _CHECKS.get(schema)
     if check is None:
         look_up_dtypes(schema)

@@ -53,11 +53,7 @@ else:
 
 @dataclass(frozen=True)
 class ItemsAre:
-    """A test of the items of a column.
-
-    Attributes:
-        item: Declared type of the items.
-    """
+    """A test of the items of a column: whether they are of the type ``item``."""
 
     item: Any
 
@@ -69,11 +65,7 @@ class ItemsAre:
 
 
 def annotation_of(item: Any) -> Any:
-    """Return what ``Column[item]`` stands for at run time.
-
-    Raises:
-        DeclarationError: There are several types.
-    """
+    """Return what ``Column[item]`` stands for at run time."""
     if isinstance(item, tuple):
         raise DeclarationError(f"a column has one type of items, got {len(item)}; Column[int | str] takes both")
     return NDArray[np.object_] if item is Any or item is object else Annotated[NDArray[np.object_], rule_of(item)]

@@ -27,12 +27,7 @@ _NUMBERS: dict[Any, tuple[type, ...]] = {float: (float, int), complex: (complex,
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A declared key of the meta.
-
-    Attributes:
-        hint: Annotated type of its value.
-        required: Whether the key must be there.
-    """
+    """A declared key of the meta: the annotated type of its value, and whether it must be there."""
 
     hint: Any
     required: bool
@@ -40,12 +35,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class MetaSchema:
-    """The declared meta of a batch, or of a dict in it.
-
-    Attributes:
-        name: Name of the ``TypedDict``.
-        keys: Declared keys, by name. A meta may have other keys too.
-    """
+    """The declared meta of a batch, or of a dict in it: its declared keys, beside which it may have others."""
 
     name: str
     keys: Mapping[str, Key]
@@ -78,11 +68,7 @@ class MetaSchema:
 
 
 def read_meta(hint: Any) -> MetaSchema:
-    """Read the annotation of ``meta``. A ``Mapping`` or ``dict`` declares no keys.
-
-    Raises:
-        DeclarationError: the annotation is neither of these nor a ``TypedDict``, or a name in it cannot be found.
-    """
+    """Read the annotation of ``meta``. A ``Mapping`` or ``dict`` declares no keys."""
     hint, _ = bare(hint)
     if typing_extensions.is_typeddict(get_origin(hint) or hint):
         return read_typed_dict(hint)

@@ -64,10 +64,9 @@ class Dim:
     @property
     def names(self) -> tuple[str, ...]:
         """The names in a COMPUTED element, without duplicates."""
-        tree = ast.parse(self.text, mode="eval")
-        return tuple(
-            dict.fromkeys(node.id for node in ast.walk(tree) if isinstance(node, ast.Name) and node.id not in FUNCTIONS)
-        )
+        nodes = ast.walk(ast.parse(self.text, mode="eval"))
+        names = dict.fromkeys(node.id for node in nodes if isinstance(node, ast.Name))
+        return tuple(name for name in names if name not in FUNCTIONS)
 
     def __str__(self) -> str:
         star = {Sort.SOME: "*", Sort.REST: "..."}.get(self.sort, "")
@@ -110,11 +109,7 @@ class Shape:
 
 
 def shape_of_text(text: str) -> Shape:
-    """Parse a shape.
-
-    Raises:
-        DeclarationError: the text cannot be parsed, or makes no sense in a batch.
-    """
+    """Parse a shape, or raise a DeclarationError if it makes no sense in a batch."""
     dims = tuple(_dim(word, text) for word in text.split())
     variadic = [i for i, dim in enumerate(dims) if dim.sort in (Sort.SOME, Sort.REST)]
     if len(variadic) > 1:
@@ -132,9 +127,8 @@ def _dim(word: str, text: str) -> Dim:
     if "?" in marks:
         raise DeclarationError(f"the shape {text!r} has {word!r}, which is for trees of arrays and not for a field")
     if "{" in rest:
-        raise DeclarationError(
-            f"the shape {text!r} has {word!r}, which is for arguments of functions; a batch has none"
-        )
+        reason = f"the shape {text!r} has {word!r}, which is for arguments of functions; a batch has none"
+        raise DeclarationError(reason)
     broadcasts = "#" in marks
     if "_" in marks:
         return Dim(Sort.REST if "*" in marks else Sort.ANY, "" if "*" in marks else "_")
@@ -150,16 +144,18 @@ def _dim(word: str, text: str) -> Dim:
 
 FUNCTIONS: dict[str, Callable[..., Any]] = {"min": min, "max": max, "abs": abs}
 """The functions that an expression may call."""
-_ALLOWED = (
-    ast.Expression,
-    ast.BinOp,
-    ast.UnaryOp,
-    *(ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.UAdd, ast.USub),
-    ast.Name,
-    ast.Load,
-    ast.Constant,
-    ast.Call,
-)
+_OPERATORS: Final[dict[type[ast.AST], Callable[..., Any]]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+    ast.UAdd: operator.pos,
+    ast.USub: operator.neg,
+}
+_ALLOWED = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.Name, ast.Load, ast.Constant, ast.Call, *_OPERATORS)
 
 
 def _require_expression(expression: str, text: str) -> None:
@@ -199,17 +195,6 @@ def _require_expression(expression: str, text: str) -> None:
 MOST: Final = 2**63 - 1
 """The largest size that an array can have."""
 _MOST_BITS: Final = 4096
-_OPERATORS: Final[dict[type[ast.AST], Callable[..., Any]]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.Pow: operator.pow,
-    ast.UAdd: operator.pos,
-    ast.USub: operator.neg,
-}
 
 
 class _TooLargeError(OverflowError):
@@ -236,12 +221,7 @@ def compute(expression: str, sizes: Mapping[str, int]) -> float | None:
 
 
 def _value(node: ast.expr, sizes: Mapping[str, Any]) -> Any:
-    """Evaluate an expression without compiling it.
-
-    Raises:
-        KeyError: a name in the expression has no size.
-        _TooLargeError: a power in the expression is too large to compute.
-    """
+    """Evaluate an expression without compiling it, or raise an error if a name has no size or a power is too large."""
     if isinstance(node, ast.Constant):
         return node.value
     if isinstance(node, ast.Name):
@@ -274,10 +254,7 @@ Several = tuple[bool, tuple[int, ...]]
 def broadcast(known: Several | None, sizes: tuple[int, ...], may: bool) -> Several | None:
     """Return the sizes of a name such as ``*obs`` after another array, or None if the array does not fit.
 
-    Args:
-        known: Sizes of the name so far, or None for the first array.
-        sizes: Sizes in the array.
-        may: Whether the sizes in the array may be broadcast, because the name is written with ``#``.
+    The sizes in the array ``may`` be broadcast if the name is written with ``#``.
     """
     if known is None:
         return may, sizes

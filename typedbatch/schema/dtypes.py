@@ -13,24 +13,18 @@ from typedbatch._core.kinds import is_own_dtype
 INTEGERS: Final = tuple(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))
 FLOATS: Final = ("float16", "float32", "float64", "longdouble")
 _COMPLEX = ("complex64", "complex128", "clongdouble")
-_FAMILIES = {
-    "Bool": "bool",
-    "Int": "a signed integer type",
-    "UInt": "an unsigned integer type",
-    "Integer": "an integer type",
-    "Float": "a floating type",
-    "Complex": "a complex type",
-    "Inexact": "a floating or complex type",
-    "Real": "a floating or integer type",
-    "Num": "a number type",
-    "signedinteger": "a signed integer type",
-    "unsignedinteger": "an unsigned integer type",
-    "integer": "an integer type",
-    "floating": "a floating type",
-    "complexfloating": "a complex type",
-    "inexact": "a floating or complex type",
-    "number": "a number type",
+_WORDS = {  # by the names of jaxtyping and numpy
+    ("Bool",): "bool",
+    ("Int", "signedinteger"): "a signed integer type",
+    ("UInt", "unsignedinteger"): "an unsigned integer type",
+    ("Integer", "integer"): "an integer type",
+    ("Float", "floating"): "a floating type",
+    ("Complex", "complexfloating"): "a complex type",
+    ("Inexact", "inexact"): "a floating or complex type",
+    ("Real",): "a floating or integer type",
+    ("Num", "number"): "a number type",
 }
+_FAMILIES = {name: words for names, words in _WORDS.items() for name in names}
 _ABSTRACT = {np.generic, np.flexible, np.character, *np.number.__mro__, *np.floating.__mro__, *np.integer.__mro__} | {
     np.signedinteger,
     np.unsignedinteger,

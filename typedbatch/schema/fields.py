@@ -10,19 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from typedbatch._core.kinds import (
-    ARRAY,
-    BATCH,
-    DISTRIBUTION,
-    KINDS,
-    NONE,
-    NUMBER,
-    OBJECT,
-    RAGGED,
-    TENSOR,
-    Kind,
-    is_objects,
-)
+from typedbatch._core.kinds import KINDS, OBJECT, Kind, is_objects
 from typedbatch._markers import Steps
 from typedbatch.rules import BatchRule, Rule
 from typedbatch.schema.declared_meta import MetaSchema
@@ -67,16 +55,21 @@ class Option:
     no_gradient: bool = False
     no_objects: bool = False
 
+    @property
+    def has_shape(self) -> bool:
+        """Whether its values are arrays, tensors or distributions."""
+        return self.kind in (Kind.ARRAY, Kind.TENSOR, Kind.DISTRIBUTION)
+
     def __str__(self) -> str:
         if self.choices:
             return f"{'one of ' * (len(self.choices) > 1)}{', '.join(map(repr, self.choices))}"
-        if self.kind is BATCH:
+        if self.kind is Kind.BATCH:
             if self.schema is not None:
                 return self.schema.name
             return "a Batch" if self.each is None else f"a Batch of {self.each.expects()} each"
-        if self.kind is RAGGED:
+        if self.kind is Kind.RAGGED:
             return "a Ragged" if self.schema is None else f"a Ragged[{self.schema.name}]"
-        if self.kind in (ARRAY, TENSOR):
+        if self.kind in (Kind.ARRAY, Kind.TENSOR):
             return self._array()
         if self.cls is not None:
             return f"a {self.cls.__name__}"
@@ -92,12 +85,12 @@ class Option:
 
 
 _WORDS = {
-    ARRAY: "a numpy array",
-    TENSOR: "a torch tensor",
-    DISTRIBUTION: "a torch distribution",
-    OBJECT: "an object",
-    NONE: "None",
-    NUMBER: "a number",
+    Kind.ARRAY: "a numpy array",
+    Kind.TENSOR: "a torch tensor",
+    Kind.DISTRIBUTION: "a torch distribution",
+    Kind.OBJECT: "an object",
+    Kind.NONE: "None",
+    Kind.NUMBER: "a number",
 }
 _NUMBERS = {
     "an integer type": "an integer",
@@ -137,7 +130,7 @@ class Field:
     @property
     def nested(self) -> tuple[Schema, ...]:
         """The schemas of which a nested batch must match at least one; empty for any batch."""
-        batches = [option for option in self.options if option.kind is BATCH]
+        batches = [option for option in self.options if option.kind is Kind.BATCH]
         schemas = tuple(option.schema for option in batches if option.schema is not None)
         return schemas if len(schemas) == len(batches) else ()
 
@@ -150,19 +143,19 @@ class Field:
 
     def dim(self, axis: int) -> Dim | None:
         """Return a dimension of its arrays, or None if it may have any size or is not declared in one way."""
-        shapes = [option.shape.before for option in self.every_option() if option.kind in (ARRAY, TENSOR, DISTRIBUTION)]
+        shapes = [option.shape.before for option in self.every_option() if option.has_shape]
         dims = {shape[axis] if axis < len(shape) else None for shape in shapes}
         return dim if len(dims) == 1 and (dim := dims.pop()) and dim.sort is not Sort.ANY else None
 
     def takes_none(self) -> bool:
         """Return True if the field may be None."""
-        return any(option.kind is NONE for option in self.options)
+        return any(option.kind is Kind.NONE for option in self.options)
 
     def takes_objects(self) -> bool:
         """Return True for a column of Python objects, ``NDArray[np.object_]``, or its union with None."""
-        options = [option for option in self.options if option.kind is not NONE]
+        options = [option for option in self.options if option.kind is not Kind.NONE]
         return bool(options) and all(
-            option.kind is ARRAY
+            option.kind is Kind.ARRAY
             and option.dtypes is not None
             and option.dtypes.words == "object"
             and len(option.shape.dims) <= len(WITH_ROWS.dims)
@@ -172,7 +165,7 @@ class Field:
 
     def takes_numbers(self) -> bool:
         """Return True if it takes arrays, or arrays and tensors of declared dtypes, but no objects."""
-        options = [option for option in self.options if option.kind in (ARRAY, TENSOR)]
+        options = [option for option in self.options if option.kind in (Kind.ARRAY, Kind.TENSOR)]
         return bool(options) and all(
             option.no_objects or (option.dtypes is not None and not option.dtypes[np.dtype(object)])
             for option in options
@@ -234,11 +227,7 @@ class Schema:
         return "\n".join([f"Schema({self.name}", *lines, ")"]) if lines else f"Schema({self.name})"
 
     def every_option(self, shared: bool = False) -> Iterator[Option]:
-        """Yield the options of all fields, including those of nested schemas. Each schema is visited once.
-
-        Args:
-            shared: Whether to leave out nested schemas with sizes of their own.
-        """
+        """Yield the options of all fields and nested schemas once each; ``shared`` leaves out those with own sizes."""
         schemas: dict[int, Schema] = {id(self): self}
         done = 0
         while done < len(schemas):

@@ -53,20 +53,7 @@ from typing import Any, NamedTuple, cast
 
 from numpy import ndarray
 
-from typedbatch._core.kinds import (
-    ARRAY,
-    BATCH,
-    DISTRIBUTION,
-    KINDS,
-    NONE,
-    NUMBER,
-    OBJECT,
-    RAGGED,
-    SCALAR,
-    TENSOR,
-    contradiction,
-    jagged_shape,
-)
+from typedbatch._core.kinds import ARRAY, KINDS, SCALAR, TENSOR, Kind, contradiction, jagged_shape
 from typedbatch._core.lengths import rows_of
 from typedbatch._core.meta import meta_of
 from typedbatch._markers import Steps
@@ -77,13 +64,6 @@ from typedbatch.schema.fields import WITH_ROWS, Field, Option, Schema, holds_obj
 from typedbatch.schema.properties import as_read, computed_in
 
 Check = Callable[[object], bool]
-
-_GLOBALS: dict[str, Any] = {
-    "ndarray": ndarray, "KINDS": KINDS, "ARRAY": ARRAY, "BATCH": BATCH, "DISTRIBUTION": DISTRIBUTION, "NONE": NONE,
-    "NUMBER": NUMBER, "OBJECT": OBJECT, "RAGGED": RAGGED, "SCALAR": SCALAR, "TENSOR": TENSOR, "broadcast": broadcast,
-    "is_choice": is_choice, "rows_of": rows_of, "as_read": as_read, "ABSENT": object(), "compute": compute,
-    "meta_of": meta_of, "steps_fit": steps.fits, "holds_objects": holds_objects,
-}  # fmt: skip
 
 
 def source_of(schema: Schema) -> str:
@@ -126,15 +106,7 @@ class CodeWriter:
 
     def compile(self, source: str, title: str) -> dict[str, Any]:
         """Compile the source, run it and return the names that it defines."""
-        torch: Any = sys.modules.get("torch")
-        own = {
-            "is_array": _is_array,
-            "is_tensor": _is_tensor,
-            "sequences_match": _sequences_match,
-            "with_sizes": _with_sizes,
-            "Tensor": getattr(torch, "Tensor", None),
-        }
-        names = {**_GLOBALS, **own, **self.constants}
+        names = {**_GLOBALS, "Tensor": getattr(sys.modules.get("torch"), "Tensor", None), **self.constants}
         exec(compile(source, f"<{title}>", "exec"), names)  # safe: field names in the source are quoted
         return names
 
@@ -185,14 +157,7 @@ _DEEPEST, _MOST = 20, 300
 
 
 class Body:
-    """The statements of one function.
-
-    Args:
-        writer: Writer that the function is added to.
-        fail: Statement that is run if a value does not match.
-        indent: Number of levels by which the statements are indented.
-        depth: Number of batches in which the value is nested.
-    """
+    """The statements of one function, of which ``fail`` is run if a value in ``depth`` batches does not match."""
 
     def __init__(self, writer: CodeWriter, fail: str, indent: int, depth: int) -> None:
         self.writer: CodeWriter = writer
@@ -299,7 +264,7 @@ class Body:
             self.option(options[0], value)
         elif len(options) == 1:
             kind = options[0].kind
-            is_other = f"{value} is not None" if kind is NONE else f"KINDS[type({value})] is not {kind.name}"
+            is_other = f"{value} is not None" if kind is Kind.NONE else f"KINDS[type({value})] is not {kind.name}"
             self.refuse(f"type({value}) is not ndarray and not is_array({value})" if kind is ARRAY else is_other)
             self.option(options[0], value)
         else:
@@ -311,7 +276,7 @@ class Body:
         conditions = {
             ARRAY: f"type({value}) is ndarray or is_array({value})",
             TENSOR: f"is_tensor({value})",
-            NONE: f"{value} is None",
+            Kind.NONE: f"{value} is None",
         }
         for kind in dict.fromkeys(option.kind for option in options):
             same = [option for option in options if option.kind is kind]
@@ -357,14 +322,14 @@ class Body:
             if option.no_gradient:
                 self.refuse(f"{value}.requires_grad")
             self.shape(option, f"{value}.shape")
-        elif option.kind is DISTRIBUTION:
+        elif option.kind is Kind.DISTRIBUTION:
             self.shape(option, f"{value}.batch_shape")
-        elif option.kind is RAGGED:
+        elif option.kind is Kind.RAGGED:
             self.shape(option, f"{value}.sizes.shape")
             self.refuse(f"not sequences_match({value}, {self.writer.constant(option.schema)})")
-        elif option.kind is BATCH:
+        elif option.kind is Kind.BATCH:
             self.batch(option, value, nest)
-        elif option.kind is OBJECT and is_sized(option.cls):
+        elif option.kind is Kind.OBJECT and is_sized(option.cls):
             self.write(f"len({value})")  # if len() raises, the check fails
 
     def dtype(self, option: Option, dtypes: Dtypes, value: str) -> None:
@@ -409,9 +374,8 @@ class Body:
         """Write the check of any value. If it has rows, it must have the common number of rows."""
         rows = self.writer.dims[ROWS]
         # Most values are arrays with the common number of rows, which need no more than this.
-        self.branch(
-            f"if type({value}) is not ndarray or {value}.shape[:1] != ({rows},):", partial(self.anything_else, value)
-        )
+        condition = f"if type({value}) is not ndarray or {value}.shape[:1] != ({rows},):"
+        self.branch(condition, partial(self.anything_else, value))
 
     def anything_else(self, value: str) -> None:
         """Write the check of any value other than an array with the common number of rows, if that is known."""
@@ -428,10 +392,9 @@ class Body:
         if exact:
             self.refuse(f"{shape} != ({exact})")
             return
-        if (
-            option.shape == WITH_ROWS and self.writer.dims[ROWS] in self.known
-        ):  # without rows, IndexError fails the check
-            self.refuse(f"{shape}[0] != {self.writer.dims[ROWS]}")
+        rows = self.writer.dims[ROWS]
+        if option.shape == WITH_ROWS and rows in self.known:  # without rows, IndexError fails the check
+            self.refuse(f"{shape}[0] != {rows}")
             return
         name = self.new("s")
         self.write(f"{name} = {shape}")
@@ -528,3 +491,11 @@ class _Sizes(NamedTuple):
 def _with_sizes(tensor: Any) -> Any:
     """Return the tensor, or the ``_Sizes`` of a jagged tensor, whose own shape has symbols that cannot be compared."""
     return _Sizes(jagged_shape(tensor), tensor.dtype) if tensor.is_nested else tensor
+
+
+_GLOBALS: dict[str, Any] = {
+    **Kind.__members__, "ndarray": ndarray, "KINDS": KINDS, "broadcast": broadcast, "is_choice": is_choice,
+    "rows_of": rows_of, "as_read": as_read, "ABSENT": object(), "compute": compute, "meta_of": meta_of,
+    "steps_fit": steps.fits, "holds_objects": holds_objects, "is_array": _is_array, "is_tensor": _is_tensor,
+    "sequences_match": _sequences_match, "with_sizes": _with_sizes,
+}  # fmt: skip

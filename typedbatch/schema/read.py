@@ -53,11 +53,7 @@ def is_bare_protocol(hint: Any) -> bool:
 
 
 def options_of(schema: Any) -> tuple[Any, ...]:
-    """Return the members of a union of schemas, or the schema itself. Aliases are resolved.
-
-    Raises:
-        DeclarationError: a member is neither a schema nor ``NoneType``.
-    """
+    """Return the members of a union of schemas, or the schema itself. Aliases are resolved."""
     try:
         return _OPTIONS[schema]
     except (KeyError, TypeError):  # a new hint, or one that is not hashable
@@ -78,12 +74,7 @@ def options_of(schema: Any) -> tuple[Any, ...]:
 
 
 def read_schema(hint: Any) -> Schema:
-    """Read the schema of a protocol or record, and keep it for :func:`typedbatch.schema.schema_of`.
-
-    Raises:
-        DeclarationError: ``hint`` is neither a protocol nor a record, or is a union, or is not hashable, or one of its
-            annotations cannot be read.
-    """
+    """Read the schema of a protocol or record, and keep it for :func:`typedbatch.schema.schema_of`."""
     options = options_of(hint)
     if len(options) != 1:
         raise DeclarationError(f"expected a single protocol or record, got the union {show(hint)}; name one of them")
@@ -103,9 +94,8 @@ def read_schema(hint: Any) -> Schema:
                     guard_rows(finished.target, finished)
             SCHEMAS.update(_UNFINISHED)  # only now, so that no other thread and no later call sees an incomplete one
         except RecursionError:
-            raise DeclarationError(
-                f"an annotation of {show(hint)} is defined by itself; only a protocol or record may contain itself"
-            ) from None
+            text = f"an annotation of {show(hint)} is defined by itself; only a protocol or record may contain itself"
+            raise DeclarationError(text) from None
         finally:
             _UNFINISHED.clear()
     return schema
@@ -182,10 +172,7 @@ def _located(field: str) -> Generator[None]:
 
 
 def _parameters_in(cls: Any) -> dict[tuple[type, Any], int]:
-    """Return the index of the class's own type parameter to which each type variable of a base is bound.
-
-    The keys are pairs of a base class and its type variable.
-    """
+    """Return the index of the class's type parameter that each type variable of a base is bound to, by both."""
     own = getattr(cls, "__parameters__", ())
     if not own:
         return {}
@@ -279,9 +266,8 @@ def read_at_declaration(cls: type) -> None:
         if origin is not value and isinstance(origin, ALIASES):  # NDArray[Any], since numpy 2.5
             origin = class_of(origin.__value__)
         if is_jaxtyping(value) or is_schema(value) or origin is np.ndarray:
-            raise DeclarationError(
-                f"{cls.__name__}.{name} has a type as its value; to declare a field write {name}: {show(value)}"
-            )
+            text = f"{cls.__name__}.{name} has a type as its value; to declare a field write {name}: {show(value)}"
+            raise DeclarationError(text)
     if _UNFINISHED:  # reading an annotation has created this class
         return
     try:

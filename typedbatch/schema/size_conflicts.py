@@ -20,13 +20,7 @@ Votes = dict[str, dict[Path, Size]]
 
 
 def conflicts(votes: Votes, schema: str, right: Collection[Path] = ()) -> Iterator[Problem]:
-    """Yield a problem for each field whose size of a dimension differs from that of most fields.
-
-    Args:
-        votes: Sizes of the dimensions.
-        schema: Name of the schema, for the problems.
-        right: Paths whose sizes are right, whatever most fields have.
-    """
+    """Yield a problem for each size of a dimension that most fields do not have, unless its path is in ``right``."""
     for key, sizes in votes.items():
         # A top-level field has one vote for each size in it, so that a nested batch of many leaves does not outvote
         # the other fields. The number of leaves breaks ties.

@@ -60,10 +60,6 @@ def problems(values: Mapping[str, Any], schema: Schema) -> Iterator[Found]:
     """Yield what is wrong for each field whose shape differs from that of most fields with one number per step.
 
     Different numbers of rows are left to the check of sizes.
-
-    Args:
-        values: Values of the fields of a batch, by name.
-        schema: Declaration of the batch.
     """
     ones = {name: shape for name in _names(schema, Steps.ONE) if (shape := shape_of(values.get(name)))}
     if not any(shape[1:] for shape in ones.values()):  # one number per row in all of them

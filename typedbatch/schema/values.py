@@ -33,11 +33,7 @@ Nested = Callable[[Any], Option | None]
 
 
 def options(hint: Any, nested: Nested) -> tuple[Option, ...]:
-    """Return the kinds of value that a field with this annotation takes; empty for any value.
-
-    Raises:
-        DeclarationError: the annotation cannot be checked, or is never true of a field.
-    """
+    """Return the kinds of value that a field with this annotation takes; empty for any value."""
     hint, metadata = bare(hint)
     shared, own_sizes, no_gradient = tuple(rules_in(metadata)), SeparateSizes in metadata, has_no_gradient(metadata)
     if type(hint) is type(_ARRAY_LIKE) and hint == _ARRAY_LIKE:  # an array or tensor of any shape
@@ -170,9 +166,8 @@ def is_jaxtyping(hint: Any) -> bool:
 
     jaxtyping is recognized by name and never imported, since it may not be installed.
     """
-    return (
-        isinstance(hint, type) and type(hint).__module__.partition(".")[0] == "jaxtyping" and hasattr(hint, "dim_str")
-    )
+    is_own = isinstance(hint, type) and type(hint).__module__.partition(".")[0] == "jaxtyping"
+    return is_own and hasattr(hint, "dim_str")
 
 
 def _jaxtyping(hint: Any) -> Iterator[Option]:
@@ -194,9 +189,8 @@ def _numpy_shape(hint: Any) -> Shape:
     if hint is Any or hint is tuple or (len(sizes) == 2 and sizes[1] is Ellipsis):
         return WITH_ROWS
     if get_origin(hint) is not tuple:
-        raise DeclarationError(
-            f"{_short(hint)} is not a shape; numpy's are tuples, as in ndarray[tuple[int, int], Any]"
-        )
+        text = f"{_short(hint)} is not a shape; numpy's are tuples, as in ndarray[tuple[int, int], Any]"
+        raise DeclarationError(text)
     dims = []
     for position, size in enumerate(sizes):
         choices = get_args(size) if get_origin(size) is Literal else ()
@@ -209,9 +203,8 @@ def _numpy_shape(hint: Any) -> Shape:
         elif size is int or size is Any:
             dims.append(Dim(Sort.ANY, "_"))
         else:
-            raise DeclarationError(
-                f"{_short(size)} is not a size; sizes are int, Literal[4], or a NewType of int for a name"
-            )
+            reason = f"{_short(size)} is not a size; sizes are int, Literal[4], or a NewType of int for a name"
+            raise DeclarationError(reason)
     return Shape(tuple(dims))
 
 
@@ -221,9 +214,8 @@ def _numpy_dtypes(hint: Any) -> Dtypes | None:
         return None
     cls = class_of(hint)
     if not isinstance(cls, type) or not issubclass(cls, np.dtype):
-        raise DeclarationError(
-            f"{_short(hint)} is not a dtype; write np.dtype[{_short(hint)}], or NDArray[{_short(hint)}]"
-        )
+        text = f"{_short(hint)} is not a dtype; write np.dtype[{_short(hint)}], or NDArray[{_short(hint)}]"
+        raise DeclarationError(text)
     (scalar,) = get_args(hint) or (getattr(cls, "type", None) or Any,)
     scalars = alternatives(bare(scalar)[0])
     for scalar in scalars:

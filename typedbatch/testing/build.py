@@ -46,11 +46,6 @@ class Source(Protocol):
 def build(schema: Schema, source: Source, fields: Mapping[str, Any]) -> Batch:
     """Build a batch for a schema.
 
-    Args:
-        schema: Schema of the batch.
-        source: Source of sizes and values.
-        fields: Values passed by the caller, by dotted name.
-
     Raises:
         SettingError: the schema does not have a field in ``fields``, or no value is known for a field.
     """
@@ -63,12 +58,7 @@ def build(schema: Schema, source: Source, fields: Mapping[str, Any]) -> Batch:
 
 
 class _Builder:
-    """A builder of a batch and all batches nested in it.
-
-    Args:
-        source: Source of sizes and values.
-        fields: Values passed by the caller, by dotted name.
-    """
+    """A builder of a batch and all batches nested in it."""
 
     def __init__(self, source: Source, fields: Mapping[str, Any]) -> None:
         self._source = source

@@ -45,12 +45,7 @@ def strategy(schema: Any, fields: Mapping[str, Any], sizes: Mapping[str, Any]) -
 
 
 class _Drawn:
-    """The source of sizes and values for :func:`strategy`.
-
-    Args:
-        draw: Draw function of hypothesis.
-        sizes: Sizes passed by the caller.
-    """
+    """The source of sizes and values for :func:`strategy`."""
 
     def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any], sizes: Mapping[str, Any]) -> None:
         self._draw = draw
@@ -106,9 +101,8 @@ def _elements(dtype: np.dtype[Any], rules: Sequence[Rule]) -> st.SearchStrategy[
             return st.nothing()
         width: Any = 8 * dtype.itemsize
         return st.floats(first, last, allow_nan=False, allow_infinity=False, width=width)
-    return (
-        npst.from_dtype(dtype, allow_nan=False, allow_infinity=False) if dtype.kind in "bc" else npst.from_dtype(dtype)
-    )
+    finite: dict[str, Any] = {"allow_nan": False, "allow_infinity": False} if dtype.kind in "bc" else {}
+    return npst.from_dtype(dtype, **finite)
 
 
 def _inward(limit: float | None, dtype: np.dtype[Any], towards: float) -> float | None:

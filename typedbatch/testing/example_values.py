@@ -15,28 +15,19 @@ _CANDIDATES: Final[tuple[Any, ...]] = (1, 1.0, "text", False, None, {}, [], (), 
 
 
 def example_meta(schema: MetaSchema, path: str) -> dict[str, Any]:
-    """Return a dict with a value for each required key.
-
-    Raises:
-        SettingError: no simple value has the declared type of a key.
-    """
+    """Return a dict with a value for each required key."""
     meta: dict[str, Any] = {}
     for name in (name for name, key in schema.keys.items() if key.required):
         try:
             meta[name] = example_value(schema.keys[name].hint)
         except SettingError:
-            raise SettingError(
-                f"no example is known of meta[{name!r}]; pass a value: fields={{{path!r}: ...}}", path
-            ) from None
+            text = f"no example is known of meta[{name!r}]; pass a value: fields={{{path!r}: ...}}"
+            raise SettingError(text, path) from None
     return meta
 
 
 def example_value(hint: Any) -> Any:
-    """Return a new simple value of a type.
-
-    Raises:
-        SettingError: no simple value is of this type.
-    """
+    """Return a new simple value of a type, or raise a SettingError if none is known."""
     hint, _ = bare(hint)
     choices: tuple[Any, ...] = ()
     for option in alternatives(hint):

@@ -24,11 +24,7 @@ _LIMIT = re.compile(r"(>=|>|<=|<|multiples of) (\S+)")
 
 
 class Fixed:
-    """The source of sizes and values for :func:`typedbatch.testing.example`.
-
-    Args:
-        sizes: Sizes passed by the caller.
-    """
+    """The source of sizes and values for :func:`typedbatch.testing.example`."""
 
     def __init__(self, sizes: Mapping[str, Size]) -> None:
         self.sizes: Sizes = Sizes(sizes, lambda name: 4 if name == ROWS else 3, lambda name: ())
@@ -46,11 +42,7 @@ class Fixed:
         return value
 
     def array(self, name: str, dtypes: Sequence[Any], shape: tuple[int, ...], rules: Sequence[Rule]) -> Any:
-        """Return the first of some simple arrays that follows the rules.
-
-        Raises:
-            SettingError: none of these arrays follows the rules.
-        """
+        """Return the first of some simple arrays that follows the rules."""
         flags = [dtype for dtype in dtypes if str(dtype).removeprefix("torch.") == "bool"]
         dtype = flags[0] if flags and name in _FLAGS else dtypes[0]
         for values in _candidates(shape, rules, str(dtype).removeprefix("torch.")):

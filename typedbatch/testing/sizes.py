@@ -14,11 +14,7 @@ Size: TypeAlias = "int | tuple[int, ...]"
 
 
 def known_sizes(schema: Schema, sizes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the sizes as a dict, after checking that the schema has these dimensions.
-
-    Raises:
-        SettingError: the schema does not have a dimension of this name.
-    """
+    """Return the sizes as a dict, or raise a SettingError if the schema lacks one of these dimensions."""
     known: dict[str, None] = {}
     for dim in (dim for option in schema.every_option() for dim in option.shape.dims):
         if dim.sort in (Sort.NAMED, Sort.SOME):
@@ -59,11 +55,7 @@ class Sizes:
         return Sizes({**given, **rows}, self._one, self._several)
 
     def shape(self, shape: Shape) -> tuple[int, ...]:
-        """Return the sizes of a shape.
-
-        Raises:
-            SettingError: a given size is not valid, or the value of an expression is not a size.
-        """
+        """Return the sizes of a shape."""
         sizes: list[int] = []
         for dim in shape.dims:
             sizes += self._sizes(dim)

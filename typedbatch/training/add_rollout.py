@@ -15,12 +15,7 @@ from typedbatch.errors import LeafError, SettingError
 
 
 def require_rings(into: Any, num_envs: int) -> None:
-    """Raise an error unless a buffer has a ring for each environment.
-
-    Raises:
-        LeafError: ``into`` is not a buffer.
-        SettingError: the number of rings is not ``num_envs``.
-    """
+    """Raise a LeafError or SettingError unless ``into`` is a buffer with a ring for each environment."""
     if not isinstance(into, ReplayBuffer):
         raise LeafError(f"collect() takes a buffer, got {describe(into)}")
     rings = into.cached_buffer_num if isinstance(into, CachedReplayBuffer) else into.buffer_num

@@ -26,23 +26,8 @@ OPTIONAL: Final = ("env_id", "t", "state_in")
 """Names of the columns that a subclass of ``RolloutBatch`` may declare."""
 
 
-class RolloutClass(NamedTuple):
-    """The class of a collector's rollouts, with the optional columns that it declares."""
-
-    cls: type[RolloutBatch[Any, Any, Any]]
-    optional: tuple[str, ...]
-
-
-def rollout_class(rollout: Any, *, recurrent: bool) -> RolloutClass:
-    """Return a class of rollouts with its optional columns, after checking it.
-
-    Args:
-        rollout: ``RolloutBatch`` or a subclass, with or without type arguments.
-        recurrent: Whether the policy has a state.
-
-    Raises:
-        SettingError: it is not such a class, or declares a column that a collector does not have.
-    """
+def rollout_class(rollout: Any, *, recurrent: bool) -> type[RolloutBatch[Any, Any, Any]]:
+    """Return a class of rollouts, or raise a SettingError if it is not one or declares other columns."""
     cls = get_origin(rollout) or rollout
     if not (isinstance(cls, type) and issubclass(cls, RolloutBatch)):
         got = cls.__name__ if isinstance(cls, type) else describe(cls)
@@ -58,7 +43,7 @@ def rollout_class(rollout: Any, *, recurrent: bool) -> RolloutClass:
         raise SettingError(
             f"rollout= declares {cls.__name__}.state_in, but the policy has no state; pass its initial state as state="
         )
-    return RolloutClass(cls, tuple(declared))
+    return cls
 
 
 class Rows(NamedTuple):
@@ -73,17 +58,9 @@ class Rows(NamedTuple):
 
 
 class Block:
-    """Storage for a number of steps of each environment.
+    """Storage for at most ``steps`` steps of each environment."""
 
-    Args:
-        envs: Number of environments.
-        steps: Largest number of steps per environment.
-        infos: Names in the info that are stored.
-        rollout: Class of the rows, with its optional columns.
-        store_output: Whether the whole policy output is stored.
-    """
-
-    def __init__(self, envs: int, steps: int, infos: Infos, rollout: RolloutClass, *, store_output: bool) -> None:
+    def __init__(self, envs: int, steps: int, infos: Infos, rollout: Any, *, store_output: bool) -> None:
         self.count: int = 0
         """Number of complete steps so far."""
         self.steps: int = steps
@@ -94,10 +71,12 @@ class Block:
         self._infos = infos
         self._rollout = rollout
         self._store_output = store_output
-        self._columns = {name: StepColumns(name, envs, steps) for name in (*_STORED, *rollout.optional, _OUT)}
+        self._names = (*_STORED, *(name for name in rollout.__record_fields__ if name in OPTIONAL))
+        self._columns = {name: StepColumns(name, envs, steps) for name in (*self._names, _OUT)}
         self._chosen = [self._columns[name] for name in ("obs", "act")]
         self._outcome = [self._columns[name] for name in ("obs_next", "rew", "terminated", "truncated")]
-        self._optional = [self._columns[name] for name in rollout.optional]
+        self.optional: list[StepColumns] = [self._columns[name] for name in self._names if name in OPTIONAL]
+        """Columns that only some classes of rows have."""
         self._info_columns = {name: StepColumns(f"info.{name}", envs, steps, late=True) for name in infos.names}
         self._fields: dict[str, Any] | None = None
         """The fields of all rows, as long as no column gets another storage."""
@@ -106,24 +85,16 @@ class Block:
         self._env_id: NDArray[np.int64] = np.arange(envs, dtype=np.int64)
 
     def begin(self, before: int = 0) -> None:
-        """Discard the steps so far, which new steps will overwrite.
-
-        Args:
-            before: Number of steps of the same call in earlier blocks.
-        """
+        """Discard the steps so far; ``before`` is the number of steps of the same call in earlier blocks."""
         self.count, self._before, self._included = 0, before, None
 
     def before_policy(self, t: NDArray[np.int64], state: Any) -> None:
-        """Store the optional columns of the next step.
+        """Store the optional columns of the next step: ``t`` of each episode, and the state of the policy.
 
         This must happen before the policy is called, since it may write into its state.
-
-        Args:
-            t: Number of steps so far in the episode of each environment.
-            state: State that the policy gets, with a row for each environment; None if it has no state.
         """
         values = {"env_id": self._env_id, "t": t, "state_in": state}
-        self._write(self._optional, [values[column.name] for column in self._optional])
+        self._write(self.optional, [values[column.name] for column in self.optional])
 
     def choose(self, obs: Any, act: Any, out: Any) -> None:
         """Store the observation, action and policy output of the next step.
@@ -135,12 +106,7 @@ class Block:
             self._write([self._columns[_OUT]], [out])
 
     def add(self, step: Step, left_out: Mask | None) -> None:
-        """Store the outcome of a step.
-
-        Args:
-            step: Outcome of the step.
-            left_out: Mask of the environments whose row is not stored; None if all are stored.
-        """
+        """Store the outcome of a step, but for the environments in ``left_out``."""
         self._write(self._outcome, (step.obs_next, step.rew, step.terminated, step.truncated))
         if self._info_columns:
             try:
@@ -188,7 +154,7 @@ class Block:
         is_complete = self.count == self.steps and live is None
         fields = self._fields if is_complete else None
         if fields is None:
-            fields = {name: self._columns[name].flat(self.count, kept) for name in (*_STORED, *self._rollout.optional)}
+            fields = {name: self._columns[name].flat(self.count, kept) for name in self._names}
             self._fields = fields if is_complete else None
         envs = self._numbers if self.count == self.steps else np.repeat(np.arange(self._envs), self.count)
         envs = envs if kept is None else envs[kept]
@@ -199,7 +165,7 @@ class Block:
         if cut:
             info |= {name: np.zeros(len(envs)) for name in self._info_columns.keys() - info.keys()}
         # The values need no conversion by the constructor.
-        rollout: RolloutBatch = new_tree(self._rollout.cls, {"info": new_tree(Batch, info), **fields})
+        rollout: RolloutBatch = new_tree(self._rollout, {"info": new_tree(Batch, info), **fields})
         return Rows(rollout, self._columns[_OUT].flat(self.count, kept) if self._store_output else None, envs)
 
 
@@ -207,9 +173,6 @@ class OneStep:
     """A block of a single step, with the interface of :class:`Block`, which takes 5% less time for the step.
 
     Observations and actions are copied, since environments may write into the observations that they returned.
-
-    Args:
-        envs: Number of environments.
     """
 
     steps: int = 1

@@ -19,15 +19,7 @@ _FLOAT, _BOOL = np.dtype(np.float64), np.dtype(np.bool_)
 
 
 def require_rows(space: Space[Any], path: str = "obs") -> None:
-    """Raise an error unless all observations of a space are arrays of the same shape.
-
-    Args:
-        space: Observation space of a single environment.
-        path: Path of the field in errors.
-
-    Raises:
-        SettingError: the observations are text, or of different sizes.
-    """
+    """Raise a SettingError unless all observations of a space are arrays of the same shape."""
     if isinstance(space, (Dict, Tuple)):
         spaces = space.spaces if isinstance(space, Dict) else {str(i): part for i, part in enumerate(space.spaces)}
         for name, part in spaces.items():
@@ -41,18 +33,7 @@ def require_rows(space: Space[Any], path: str = "obs") -> None:
 
 
 def require_fit(act: Any, space: Space[Any], envs: int, path: str = "act") -> None:
-    """Raise an error unless there is an action of a space for each environment.
-
-    Args:
-        act: Arrays, nested like the space.
-        space: Action space of a single environment.
-        envs: Number of environments.
-        path: Path of the field in errors.
-
-    Raises:
-        LeafError: the dtype of an action does not match the space.
-        StructureError: the shape of an action does not match the space, or a value is out of range.
-    """
+    """Raise a LeafError or StructureError unless there is an action of a space for each environment."""
     if isinstance(space, (Dict, Tuple)):
         # named() cannot be used here: a Dict space is a mapping itself, so it would convert nested spaces too.
         spaces = {str(i): part for i, part in enumerate(space.spaces)} if isinstance(space, Tuple) else space.spaces
@@ -72,29 +53,17 @@ def require_fit(act: Any, space: Space[Any], envs: int, path: str = "act") -> No
         raise LeafError(f"{space} takes {space.dtype}, got {describe(act)}; .astype(np.int64) converts it", path)
     if space.dtype is not None and not np.can_cast(act.dtype, space.dtype, "same_kind"):
         raise LeafError(f"{space} takes {space.dtype}, got {describe(act)}", path)
-    if isinstance(space, Discrete):
-        low: Any = space.start
-        high: Any = space.start + space.n - 1
-        hint = ""
-    elif isinstance(space, Box):
-        low, high = space.low, space.high
+    bounds: Any = (space.start, space.start + space.n - 1) if isinstance(space, Discrete) else None
+    hint = ""
+    if isinstance(space, Box):
+        bounds = space.low, space.high
         hint = "; gymnasium.wrappers.vector.ClipAction and RescaleAction bring them into range"
-    else:
-        return
-    if not ((act >= low) & (act <= high)).all():
+    if bounds is not None and not ((act >= bounds[0]) & (act <= bounds[1])).all():
         raise StructureError(f"expected actions in {space}, got values from {act.min()} to {act.max()}{hint}", path)
 
 
 def in_dtypes(act: Any, space: Space[Any]) -> Any:
-    """Convert actions to the dtypes of the space, so that the stored actions are those that the environments get.
-
-    Args:
-        act: Arrays that match the space, nested like it.
-        space: Action space of a single environment.
-
-    Raises:
-        RowAssignmentError: a number is too large for the dtype.
-    """
+    """Convert actions to the dtypes of the space, so that the stored actions are those that the environments get."""
     if isinstance(act, Batch):
         spaces: Any = space  # a Dict is indexed by name, a Tuple by position
         keys = act.__dict__ if isinstance(space, Dict) else range(len(act.__dict__))
@@ -108,29 +77,14 @@ def in_dtypes(act: Any, space: Space[Any]) -> Any:
 
 
 def kind_of_actions(act: Any) -> Any:
-    """Return the names, dtypes and shapes of actions. If they equal those of checked actions, no new check is needed.
-
-    Args:
-        act: Array, or batch of arrays.
-    """
+    """Return the names, dtypes and shapes of actions. If those of checked actions are equal, no check is needed."""
     if isinstance(act, Batch):
         return {name: kind_of_actions(part) for name, part in act.__dict__.items()}
     return (act.dtype, act.shape) if isinstance(act, ndarray) else type(act)
 
 
 def require_rows_of_obs(obs: Any, envs: int, space: Space[Any], path: str = "obs") -> None:
-    """Raise an error unless observations have a row for each environment, and all parts of their space.
-
-    Args:
-        obs: Arrays or tensors, nested like the space.
-        envs: Number of environments.
-        space: Observation space of a single environment.
-        path: Path of the field in errors.
-
-    Raises:
-        LeafError: a value has no rows, such as None.
-        StructureError: the number of rows is wrong, or a part is missing.
-    """
+    """Raise an error unless observations have a row for each environment, and all parts of their space."""
     if isinstance(obs, (tuple, Mapping)):
         given: Mapping[Any, Any] = obs if isinstance(obs, Mapping) else dict(enumerate(obs))
         parts: Any = dict.fromkeys(given, space)
@@ -149,18 +103,7 @@ def require_rows_of_obs(obs: Any, envs: int, space: Space[Any], path: str = "obs
 
 
 def require_outcome(rew: Any, terminated: Any, truncated: Any, shape: tuple[int]) -> None:
-    """Raise an error unless there are a reward and two flags for each environment.
-
-    Args:
-        rew: Rewards of a step.
-        terminated: Flags of the environments that have terminated.
-        truncated: Flags of the environments that are truncated.
-        shape: ``(environments,)``.
-
-    Raises:
-        LeafError: rewards are not a numpy array of real numbers, or flags are not a numpy array of bools.
-        StructureError: the shape of one of these is not ``(environments,)``.
-    """
+    """Raise a LeafError or StructureError unless there are a reward and two flags for each environment."""
     if not (type(rew) is ndarray and rew.dtype is _FLOAT and rew.shape == shape):
         _require_column(rew, shape, "rew")
     if not (type(terminated) is ndarray and terminated.dtype is _BOOL and terminated.shape == shape):
@@ -182,8 +125,6 @@ def _require_column(value: Any, shape: tuple[int, ...], name: str) -> None:
         raise LeafError(obstacle, name)
     if value.shape != shape:
         hint = "; rew[:, 0] removes the dimension of size 1" if rewards and value.shape == (*shape, 1) else ""
-        raise StructureError(
-            f"one {'reward' if rewards else 'flag'} for each of {shape[0]} environments is expected, "
-            f"of shape {list(shape)}, got {describe(value)}{hint}",
-            name,
-        )
+        text = f"one {'reward' if rewards else 'flag'} for each of {shape[0]} environments is expected, "
+        text += f"of shape {list(shape)}, got {describe(value)}{hint}"
+        raise StructureError(text, name)

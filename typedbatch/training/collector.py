@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from copy import deepcopy
-from typing import Any, Generic, overload
+from functools import partial
+from typing import Any, Generic, TypeAlias, overload
 
 import numpy as np
 from gymnasium.vector import VectorEnv
@@ -26,7 +27,7 @@ from typedbatch.errors import LeafError, SettingError, SizeError, StructureError
 from typedbatch.protocols import ActBatchProtocol, ActStateBatchProtocol, BatchProtocol
 from typedbatch.records import ObsBatch, RolloutBatch
 from typedbatch.training.add_rollout import ContinuityToken, add_rollout, has_plain_methods, require_rings
-from typedbatch.training.block import Block, OneStep, RolloutClass, Rows, rollout_class
+from typedbatch.training.block import Block, OneStep, Rows, rollout_class
 from typedbatch.training.checks import in_dtypes, kind_of_actions, require_fit, require_rows
 from typedbatch.training.env_vector import AnyEnvs, Vector
 from typedbatch.training.infos import Infos
@@ -40,6 +41,8 @@ B = TypeVar("B", bound=RolloutBatch[Any, Any, Any])
 
 _BLOCK = 128
 """Number of steps per environment that are added to a buffer at once."""
+_Part: TypeAlias = tuple[Block | OneStep, Any, "NDArray[np.intp] | None"]
+"""An empty block, the policy, and the number of episodes that each environment has left, or None for steps."""
 
 
 class Collector(Generic[R_co]):
@@ -78,97 +81,57 @@ class Collector(Generic[R_co]):
 
     @overload
     def __init__(
-        self: Collector[RolloutBatch],
-        envs: AnyEnvs | Callable[[], AnyEnvs],
-        policy: Policy[ActBatchProtocol[Any, Any], object],
-        *,
-        infos: Sequence[str] = ...,
-        timeout: float | None = ...,
-    ) -> None: ...
+        self: Collector[RolloutBatch], envs: AnyEnvs | Callable[[], AnyEnvs],
+        policy: Policy[ActBatchProtocol[Any, Any], object], *, infos: Sequence[str] = ..., timeout: float | None = ...,
+    ) -> None: ...  # fmt: skip
     @overload
     def __init__(
-        self: Collector[RolloutBatch[Array, Obs]],
-        envs: AnyEnvs | Callable[[], AnyEnvs],
-        policy: ArrayPolicy[ActBatchProtocol[Any, Any], Obs],
-        *,
-        infos: Sequence[str] = ...,
-        timeout: float | None = ...,
-    ) -> None: ...
+        self: Collector[RolloutBatch[Array, Obs]], envs: AnyEnvs | Callable[[], AnyEnvs],
+        policy: ArrayPolicy[ActBatchProtocol[Any, Any], Obs], *,
+        infos: Sequence[str] = ..., timeout: float | None = ...,
+    ) -> None: ...  # fmt: skip
     @overload
     def __init__(
-        self,
-        envs: AnyEnvs | Callable[[], AnyEnvs],
-        policy: ArrayPolicy[A, Obs],
-        record: Callable[[RolloutBatch[Array, Obs], A], R_co],
-        *,
-        infos: Sequence[str] = ...,
-        timeout: float | None = ...,
-    ) -> None: ...
+        self, envs: AnyEnvs | Callable[[], AnyEnvs],
+        policy: ArrayPolicy[A, Obs], record: Callable[[RolloutBatch[Array, Obs], A], R_co], *,
+        infos: Sequence[str] = ..., timeout: float | None = ...,
+    ) -> None: ...  # fmt: skip
     @overload
     def __init__(
-        self: Collector[RolloutBatch],
-        envs: AnyEnvs | Callable[[], AnyEnvs],
-        policy: RecurrentPolicy[ActStateBatchProtocol[Any, Any]],
-        *,
-        state: Any,
-        infos: Sequence[str] = ...,
-        timeout: float | None = ...,
-    ) -> None: ...
+        self: Collector[RolloutBatch], envs: AnyEnvs | Callable[[], AnyEnvs],
+        policy: RecurrentPolicy[ActStateBatchProtocol[Any, Any]], *, state: Any,
+        infos: Sequence[str] = ..., timeout: float | None = ...,
+    ) -> None: ...  # fmt: skip
     @overload
     def __init__(
-        self,
-        envs: AnyEnvs | Callable[[], AnyEnvs],
-        policy: RecurrentPolicy[AS],
-        record: Callable[[RolloutBatch, AS], R_co],
-        *,
-        state: Any,
-        infos: Sequence[str] = ...,
-        timeout: float | None = ...,
-    ) -> None: ...
+        self, envs: AnyEnvs | Callable[[], AnyEnvs],
+        policy: RecurrentPolicy[AS], record: Callable[[RolloutBatch, AS], R_co], *, state: Any,
+        infos: Sequence[str] = ..., timeout: float | None = ...,
+    ) -> None: ...  # fmt: skip
     @overload
     def __init__(
-        self: Collector[B],
-        envs: AnyEnvs | Callable[[], AnyEnvs],
-        policy: Policy[ActBatchProtocol[Any, Any]],
-        *,
-        rollout: type[B],
-        infos: Sequence[str] = ...,
-        timeout: float | None = ...,
-    ) -> None: ...
+        self: Collector[B], envs: AnyEnvs | Callable[[], AnyEnvs],
+        policy: Policy[ActBatchProtocol[Any, Any]], *, rollout: type[B],
+        infos: Sequence[str] = ..., timeout: float | None = ...,
+    ) -> None: ...  # fmt: skip
     @overload
     def __init__(
-        self,
-        envs: AnyEnvs | Callable[[], AnyEnvs],
-        policy: Policy[A],
-        record: Callable[[B, A], R_co],
-        *,
-        rollout: type[B],
-        infos: Sequence[str] = ...,
-        timeout: float | None = ...,
-    ) -> None: ...
+        self, envs: AnyEnvs | Callable[[], AnyEnvs],
+        policy: Policy[A], record: Callable[[B, A], R_co], *, rollout: type[B],
+        infos: Sequence[str] = ..., timeout: float | None = ...,
+    ) -> None: ...  # fmt: skip
     @overload
     def __init__(
-        self: Collector[B],
-        envs: AnyEnvs | Callable[[], AnyEnvs],
-        policy: RecurrentPolicy[ActStateBatchProtocol[Any, Any]],
-        *,
-        state: Any,
-        rollout: type[B],
-        infos: Sequence[str] = ...,
-        timeout: float | None = ...,
-    ) -> None: ...
+        self: Collector[B], envs: AnyEnvs | Callable[[], AnyEnvs],
+        policy: RecurrentPolicy[ActStateBatchProtocol[Any, Any]], *, state: Any, rollout: type[B],
+        infos: Sequence[str] = ..., timeout: float | None = ...,
+    ) -> None: ...  # fmt: skip
     @overload
     def __init__(
-        self,
-        envs: AnyEnvs | Callable[[], AnyEnvs],
-        policy: RecurrentPolicy[AS],
-        record: Callable[[B, AS], R_co],
-        *,
-        state: Any,
-        rollout: type[B],
-        infos: Sequence[str] = ...,
-        timeout: float | None = ...,
-    ) -> None: ...
+        self, envs: AnyEnvs | Callable[[], AnyEnvs],
+        policy: RecurrentPolicy[AS], record: Callable[[B, AS], R_co], *, state: Any, rollout: type[B],
+        infos: Sequence[str] = ..., timeout: float | None = ...,
+    ) -> None: ...  # fmt: skip
     def __init__(
         self,
         envs: Any,
@@ -186,7 +149,7 @@ class Collector(Generic[R_co]):
         require_rows(self._vector.envs.single_observation_space)
         self._policy = policy
         self._record: Callable[[Any, Any], Any] | None = record
-        self._rollout: RolloutClass = rollout_class(rollout, recurrent=state is not None)
+        self._rollout: Any = rollout_class(rollout, recurrent=state is not None)
         self._infos = Infos(infos)
         self._info: Any = None
         """The infos that come with the next observation, for the policy."""
@@ -266,16 +229,14 @@ class Collector(Generic[R_co]):
                 shape or the fields of a value differ from those in earlier steps.
             LeafError: a value is not an array or tensor, or no dtype holds the values of two steps unchanged.
         """
-        steps = -(-count_of(n_step, "n_step") // self.num_envs)
-        block = self._block(steps)
-        begun = time.perf_counter()
-        try:
-            self._gather(block, steps, self._policy)
-        finally:
-            rows = block.rows(cut=True)
-            self._record_stats(len(rows.envs), begun)
-        self._require_infos()
-        batch: R_co = self._recorded(rows)
+        block, parts = self._block(-(-count_of(n_step, "n_step") // self.num_envs)), list[Rows]()
+
+        def take(_: Block | OneStep) -> int:
+            parts.append(block.rows(cut=True))
+            return len(parts[-1].envs)
+
+        self._run([(block, self._policy, None)], take)
+        batch: R_co = self._recorded(parts[-1])
         return batch
 
     def collect(
@@ -309,19 +270,8 @@ class Collector(Generic[R_co]):
             LeafError: a value is not an array or tensor, or no dtype holds the values of two steps unchanged.
         """
         require_rings(into, self.num_envs)
-        added, begun = 0, time.perf_counter()
-        try:
-            require_one_of(n_step, n_episode)
-            policy = self._choose_policy(random)
-            reuse = self._record is None and has_plain_methods(into)
-            for block, quota in self._blocks(n_step, n_episode, reuse=reuse):
-                try:
-                    self._gather(block, block.steps, policy, quota)
-                finally:
-                    added += self._add(into, block)
-        finally:
-            self._record_stats(added, begun)
-        self._require_infos()
+        reuse = self._record is None and has_plain_methods(into)
+        self._run(self._blocks(n_step, n_episode, random, reuse=reuse), partial(self._add, into))
         return self.last_stats
 
     def rows(
@@ -338,21 +288,14 @@ class Collector(Generic[R_co]):
                 shape or the fields of a value differ from those in earlier steps.
             LeafError: a value is not an array or tensor, or no dtype holds the values of two steps unchanged.
         """
-        blocks: list[Block | OneStep] = []
-        parts: list[Rows] = []
-        begun = time.perf_counter()
-        try:
-            require_one_of(n_step, n_episode)
-            policy = self._choose_policy(random)
-            for block, quota in self._blocks(n_step, n_episode):
-                blocks.append(block)
-                try:
-                    self._gather(block, block.steps, policy, quota)
-                finally:
-                    parts.append(block.rows())
-        finally:
-            self._record_stats(sum(len(rows.envs) for rows in parts), begun)
-        self._require_infos()
+        blocks, parts = list[Block | OneStep](), list[Rows]()
+
+        def take(block: Block | OneStep) -> int:
+            blocks.append(block)
+            parts.append(block.rows())
+            return len(parts[-1].envs)
+
+        self._run(self._blocks(n_step, n_episode, random), take)
         batches = [self._recorded(rows) for rows in parts]
         batch: R_co = batches[0] if len(batches) == 1 else Batch.cat(batches)
         result = batch, np.concatenate([rows.envs for rows in parts])
@@ -375,18 +318,34 @@ class Collector(Generic[R_co]):
 
     # ---- stepping -------------------------------------------------------------------------------------------------
 
+    def _run(self, parts: Iterable[_Part], take: Callable[[Block | OneStep], int]) -> None:
+        """Gather the steps of each block, and call a function that takes its rows and returns their number."""
+        steps, begun = 0, time.perf_counter()
+        try:
+            for block, policy, quota in parts:
+                try:
+                    self._gather(block, block.steps, policy, quota)
+                finally:
+                    steps += take(block)
+        finally:
+            self.steps += steps
+            self.last_stats = CollectStats(steps, *self._episodes.taken(), time.perf_counter() - begun)
+        if self._infos.names and self.last_stats.episodes:
+            self._infos.require()
+
     def _blocks(
-        self, n_step: int | None, n_episode: int | None, *, reuse: bool = False
-    ) -> Iterator[tuple[Block | OneStep, NDArray[np.intp] | None]]:
+        self, n_step: int | None, n_episode: int | None, random: bool, *, reuse: bool = False
+    ) -> Iterator[_Part]:
         """Yield an empty block for each part of a call, until the caller has made all steps or episodes.
 
-        Each comes with the number of episodes that each environment has left to end, or None for a number of steps.
-
-        Args:
-            n_step: Number of steps in all environments together, if ``n_episode`` is None.
-            n_episode: Number of episodes. All environments are reset.
-            reuse: Whether a block may be overwritten by a later one, since its rows are copied before.
+        If ``reuse`` is set, a block may be overwritten by a later one, since its rows are copied before.
         """
+        require_one_of(n_step, n_episode)
+        if random and self._record is not None:
+            raise SettingError("record() needs the output of the policy, which random actions do not have")
+        if random and self._random is None:
+            self.reset()
+        policy = self._random if random else self._policy
         if n_step is not None:
             steps, quota = -(-count_of(n_step, "n_step") // self.num_envs), None
         else:
@@ -396,24 +355,14 @@ class Collector(Generic[R_co]):
             count = min(steps - before, _BLOCK)
             block = self._spare if reuse else None
             if block is None or block.steps != count:
-                one = reuse and count == 1 and not self._infos.names and self._rollout.cls is RolloutBatch
+                one = reuse and count == 1 and not self._infos.names and self._rollout is RolloutBatch
                 block = OneStep(self.num_envs) if one else self._block(count)
             if reuse:
                 self._spare = block
             block.begin(before)
-            yield block, quota
+            yield block, policy, quota
             if quota is not None and not quota.any():
                 return
-
-    def _choose_policy(self, random: bool) -> Any:
-        """Return the policy to call."""
-        if not random:
-            return self._policy
-        if self._record is not None:
-            raise SettingError("record() needs the output of the policy, which random actions do not have")
-        if self._random is None:
-            self.reset()
-        return self._random
 
     def _block(self, steps: int) -> Block:
         return Block(self.num_envs, steps, self._infos, self._rollout, store_output=self._record is not None)
@@ -424,7 +373,7 @@ class Collector(Generic[R_co]):
         """Make at most ``steps`` steps, fewer if each environment has ended as many episodes as ``quota`` says."""
         vector, episodes = self._vector, self._episodes
         values, has_infos = current_level() == "values", bool(self._infos.names)
-        optional = block if isinstance(block, Block) and self._rollout.optional else None
+        optional = block if isinstance(block, Block) and block.optional else None
         if not vector.goes_on:
             self.reset()
         if block is not None:
@@ -500,14 +449,6 @@ class Collector(Generic[R_co]):
             token.taken(state, block.position + block.count)
         return len(rows.envs)
 
-    def _require_infos(self) -> None:
-        if self._infos.names and self.last_stats.episodes:
-            self._infos.require()
-
-    def _record_stats(self, steps: int, begun: float) -> None:
-        self.steps += steps
-        self.last_stats = CollectStats(steps, *self._episodes.taken(), time.perf_counter() - begun)
-
 
 def evaluate(
     envs: AnyEnvs | Callable[[], AnyEnvs],
@@ -537,11 +478,7 @@ def evaluate(
 
 
 def require_seed(seed: Any) -> int:
-    """Return the seed, after checking that gymnasium's environments accept it.
-
-    Raises:
-        SettingError: ``seed`` is not a whole number >= 0.
-    """
+    """Return the seed, or raise a SettingError if gymnasium's environments do not accept it."""
     try:
         return require_at_least(0, seed, "seed")
     except SizeError:
@@ -552,9 +489,8 @@ def _require_numbers(rew: NDArray[Any], episodes: Episodes) -> None:
     wrong = np.flatnonzero(~np.isfinite(rew))
     if len(wrong):
         env = int(wrong[0])
-        raise StructureError(
-            f"environment {env} gave {rew[env]} for step {episodes.lengths()[env] + 1} of its episode", "rew"
-        )
+        text = f"environment {env} gave {rew[env]} for step {episodes.lengths()[env] + 1} of its episode"
+        raise StructureError(text, "rew")
 
 
 def _next_state(out: Any, first: Any, begins: Any) -> Any:
@@ -567,11 +503,7 @@ def _next_state(out: Any, first: Any, begins: Any) -> Any:
 
 
 def count_of(value: object, name: str) -> int:
-    """Return the number of steps or episodes to collect, after checking it.
-
-    Raises:
-        SizeError: ``value`` is not a whole number, or is below 1 or above the number of rows that an array can hold.
-    """
+    """Return a number of steps or episodes, or raise a SizeError if an array cannot have as many rows."""
     return require_at_most(MOST_ROWS, require_at_least(1, value, name), name)
 
 

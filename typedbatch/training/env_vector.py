@@ -64,15 +64,6 @@ class Vector:
 
     The caller sets :attr:`obs` after it has recorded a step, and not before. If anything interrupts a call in between,
     for example Ctrl-C, new episodes begin afterwards.
-
-    Args:
-        envs: Vector of environments, a single one, or a function that creates either. The function is called again if
-            the processes of the vector have failed.
-        timeout: Seconds that a step or a reset of environments in other processes may take; None for no limit.
-
-    Raises:
-        SettingError: ``envs`` is neither, or a vector that does not declare its autoreset mode or its spaces; or
-            ``timeout`` is not a number above 0.
     """
 
     def __init__(self, envs: AnyEnvs | Callable[[], AnyEnvs], timeout: float | None = None) -> None:
@@ -122,9 +113,8 @@ class Vector:
         """Names in the infos of resets."""
         self._has_processes = hasattr(envs.unwrapped, "parent_pipes") and hasattr(envs.unwrapped, "processes")
         self._broken: bool = False
-        self._answering: AbstractContextManager[None] = (
-            processes.TimeLimit(envs, self._timeout) if self._has_processes else nullcontext()
-        )
+        limit = processes.TimeLimit(envs, self._timeout) if self._has_processes else nullcontext()
+        self._answering: AbstractContextManager[None] = limit
 
     @property
     def goes_on(self) -> bool:
@@ -132,14 +122,7 @@ class Vector:
         return self.obs is not None and self._last_user[0] is self._token
 
     def reset(self, seed: int | None = None) -> tuple[Any, Mapping[str, Any]]:
-        """Begin an episode in each environment, with the seeds ``seed``, ``seed + 1``, ....
-
-        Raises:
-            EnvironmentFailedError: an environment has raised an error or does not answer, or has failed before and
-                cannot be created again.
-            LeafError: the observations have no rows.
-            StructureError: the observations do not have a row for each environment.
-        """
+        """Begin an episode in each environment, with the seeds ``seed``, ``seed + 1``, ...."""
         self.obs = None
         self.position += 1
         if self._broken:
@@ -156,14 +139,7 @@ class Vector:
         return obs, info
 
     def step(self, act: Any) -> Step:
-        """Step each environment. After any error, new episodes begin in all environments.
-
-        Raises:
-            EnvironmentFailedError: an environment has raised an error, or takes too long.
-            StructureError: an outcome does not have a row for each environment, or the last observation of an episode
-                is missing.
-            LeafError: rewards are not numbers, or flags are not bools.
-        """
+        """Step each environment. After any error, new episodes begin in all environments."""
         skipped = self._to_reset
         self.obs = None
         self.position += 1
@@ -264,9 +240,6 @@ class SingleEnv(SyncVectorEnv):
     """A vector of one environment, which is reset in the step that ends an episode.
 
     A step with arrays takes half the time that gymnasium's vector takes beyond the environment itself.
-
-    Args:
-        env: Environment to step.
     """
 
     def __init__(self, env: Env[Any, Any]) -> None:

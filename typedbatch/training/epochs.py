@@ -252,20 +252,8 @@ def _steps_of(epochs: int | None, epoch_steps: int, total_steps: int | None) -> 
     return {"epoch_steps": each, "total_steps": require_at_least(1, total_steps, "total_steps")}
 
 
-def _rate(updates_per_step: Any) -> float:
-    number = isinstance(updates_per_step, (int, float, np.integer, np.floating))
-    if not number or not 0 <= updates_per_step < float("inf"):
-        raise SettingError(f"updates_per_step must be a number >= 0, got {updates_per_step!r}")
-    return float(updates_per_step)
-
-
 def _audit_of(audit: int | Audit, *, skip: tuple[str, ...] = ()) -> Audit | None:
-    """Return an audit of the first updates, or None for 0.
-
-    Raises:
-        SizeError: ``audit`` is a number below 0.
-        LeafError: ``audit`` is neither a number nor an audit.
-    """
+    """Return an audit of the first updates, or None for 0."""
     if isinstance(audit, (int, np.integer)):
         if not require_at_least(0, audit, "audit"):
             return None
@@ -380,7 +368,10 @@ def off_policy(
             >= 0, no steps are left to learn from, or the buffer has another number of rings.
     """
     require_rings(buffer, collector.num_envs)
-    rate = _rate(updates_per_step)
+    given: Any = updates_per_step
+    if not isinstance(given, (int, float, np.integer, np.floating)) or not 0 <= given < float("inf"):
+        raise SettingError(f"updates_per_step must be a number >= 0, got {given!r}")
+    rate = float(given)
     settings = {
         "training": "off_policy",
         "n_step": require_at_least(1, n_step, "n_step"),
@@ -413,12 +404,7 @@ def off_policy(
 
 
 class Random:
-    """The random states of a collector's environments, of a buffer and of torch.
-
-    Args:
-        source: Collector whose environments are seeded, or a source without random states here.
-        buffer: Buffer that is sampled from, or None.
-    """
+    """The random states of a collector's environments, of a buffer and of torch."""
 
     def __init__(self, source: Any, buffer: Any) -> None:
         self._collector: Collector[Any] | None = source if isinstance(source, Collector) else None
@@ -438,12 +424,7 @@ class Random:
         return out
 
     def load(self, state: Any) -> None:
-        """Restore the random states.
-
-        Raises:
-            SettingError: ``state`` is not from :meth:`state`. Nothing was changed.
-            EnvironmentFailedError: the environments have failed. No random state was changed.
-        """
+        """Restore the random states."""
         if not isinstance(state, Mapping):
             raise SettingError(f"the state's 'random' must be a dict, got {describe(state)}")
         torch: Any = sys.modules.get("torch") if "torch" in state else None
@@ -472,23 +453,15 @@ class Random:
 
 
 class Bar:
-    """A progress bar of rich in the terminal. It stops when the object is deleted.
-
-    Args:
-        steps: Total number of environment steps.
-
-    Raises:
-        MissingDependencyError: rich is not installed.
-    """
+    """A progress bar of rich in the terminal. It stops when the object is deleted."""
 
     def __init__(self, steps: int) -> None:
         try:
             from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
         except ImportError as error:
             raise MissingDependencyError("a progress bar needs rich; pip install 'typedbatch[cli]'") from error
-        self._progress: Any = Progress(
-            TextColumn("steps"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), auto_refresh=False
-        )
+        columns = TextColumn("steps"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+        self._progress: Any = Progress(*columns, auto_refresh=False)
         self._task = self._progress.add_task("steps", total=steps)
 
     def show(self, step: int) -> None:

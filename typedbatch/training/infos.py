@@ -9,22 +9,15 @@ import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
-from typedbatch._core.kinds import ARRAY, KINDS, MAPPING, TENSOR, describe
+from typedbatch._core.kinds import ARRAY, KINDS, MAPPING, TENSOR, blank, describe
 from typedbatch._ops.construct import to_leaf
 from typedbatch._space_values import copied, named
 from typedbatch.errors import SettingError, StructureError, under
-from typedbatch.training.step_columns import common_dtype, zeros_of
+from typedbatch.training.step_columns import common_dtype
 
 
 class Infos:
-    """The values of selected names. If an environment does not report a name, its value is zero, of the same dtype.
-
-    Args:
-        names: Names in the info.
-
-    Raises:
-        SettingError: ``names`` is not a list of strings.
-    """
+    """The values of selected names. If an environment does not report a name, its value is zero, of the same dtype."""
 
     def __init__(self, names: Sequence[str]) -> None:
         if isinstance(names, str) or not all(isinstance(name, str) for name in names):
@@ -38,25 +31,14 @@ class Infos:
         """Info of the reset of environments whose next step is the first of an episode, and their mask."""
 
     def begin(self, info: Mapping[str, Any], begins: NDArray[np.bool_] | None) -> None:
-        """Note the info of a reset, which belongs to the rows of the next step.
-
-        Args:
-            info: Info of the reset.
-            begins: Mask of the environments that were reset; None if none were.
-        """
+        """Note the info of a reset of some environments, which belongs to the rows of the next step."""
         names = info.keys() & {*self.names, *(f"_{name}" for name in self.names)}
         self._first = None if begins is None else ({name: copied(info[name]) for name in names}, begins)
 
     def of_step(
         self, info: Mapping[str, Any], last: Mapping[str, Any] | None, ended: NDArray[np.bool_] | None
     ) -> dict[str, Any]:
-        """Return the values of the rows of a step; in the first of an episode, also what only the reset has reported.
-
-        Args:
-            info: Info that the vector returned.
-            last: Info of the last step of the episodes that ended, or None.
-            ended: Mask of their environments.
-        """
+        """Return the values of a step's rows; in the first of an episode, also what only the reset has reported."""
         out = self.of(info, last, ended)
         if self._first is not None:
             steps = [(info, True)] if last is None else [(info, ~np.asarray(ended)), (last, ended)]
@@ -66,13 +48,7 @@ class Infos:
     def of(
         self, info: Mapping[str, Any], other: Mapping[str, Any] | None = None, rows: NDArray[np.bool_] | None = None
     ) -> dict[str, Any]:
-        """Return the values of each name that was reported so far.
-
-        Args:
-            info: Info that the vector returned.
-            other: Info that replaces it for some environments, or None.
-            rows: Mask of those environments.
-        """
+        """Return the values of each name that was reported so far; for some rows, those in another info."""
         self._learn(info)
         if other is not None:
             self._learn(other)
@@ -95,11 +71,7 @@ class Infos:
             self._other_names |= dict.fromkeys(name for name in names if name[:1] != "_")
 
     def require(self) -> None:
-        """Raise an error unless each name was reported.
-
-        Raises:
-            SettingError: a name was not reported by any environment.
-        """
+        """Raise a SettingError unless each name was reported by an environment."""
         if missing := [name for name in self.names if name not in self._zeros]:
             reported = ", ".join([*self._zeros, *self._other_names]) or "nothing"
             raise SettingError(
@@ -121,16 +93,7 @@ def _add_first(
     zeros: Mapping[str, Any],
     path: str = "info.",
 ) -> None:
-    """Put into values the parts of the info of a reset that no step has reported.
-
-    Args:
-        out: Values of the rows of a step, in which values are replaced.
-        first: Info of the reset.
-        begins: Mask of the environments that were reset.
-        steps: Infos of steps, each with a mask of the environments for which it counts.
-        zeros: Value of an environment that does not report a name.
-        path: Path of the values, for errors.
-    """
+    """Put into ``out`` the parts of the info of a reset that no step has reported; each info comes with a mask."""
     for name in [name for name in out if name in first]:
         rows = begins & _reported(first, name)
         if isinstance(out[name], dict) and isinstance(first[name], Mapping):
@@ -151,7 +114,7 @@ def _zeros(value: Any, before: Any) -> Any:
     if before is not None:
         return before
     leaf = to_leaf(value)
-    return zeros_of(leaf, leaf.shape) if KINDS[type(leaf)] in (ARRAY, TENSOR) else leaf
+    return blank(leaf, leaf.shape) if KINDS[type(leaf)] in (ARRAY, TENSOR) else leaf
 
 
 def _filled(value: Any, zeros: Any) -> Any:
@@ -163,12 +126,7 @@ def _filled(value: Any, zeros: Any) -> Any:
 
 
 def _put(value: Any, other: Any, rows: Any) -> Any:
-    """Return a copy of a value with some rows of another, in a dtype that holds both.
-
-    Raises:
-        StructureError: the shapes differ, or only one of the two is a dict.
-        LeafError: no dtype holds both.
-    """
+    """Return a copy of a value with some rows of another, in a dtype that holds both."""
     kind = KINDS[type(value)]
     if kind is MAPPING and KINDS[type(other)] is MAPPING:
         out: dict[str, Any] = {}
@@ -182,9 +140,6 @@ def _put(value: Any, other: Any, rows: Any) -> Any:
             f"{describe(other)} from those whose episode has ended"
         )
     dtype = common_dtype(value, other)
-    if dtype == value.dtype:
-        put = copied(value)
-    else:
-        put = value.to(dtype) if kind is TENSOR else value.astype(dtype)
+    put = copied(value) if dtype == value.dtype else value.to(dtype) if kind is TENSOR else value.astype(dtype)
     put[rows] = other[rows]
     return put

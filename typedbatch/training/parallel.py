@@ -189,11 +189,7 @@ class _Part:
 
 
 def _row(agent: Any, obs: Any, act: Any, outcome: dict[str, dict[Any, Any]]) -> RolloutBatch:
-    """Return the row of an agent.
-
-    Raises:
-        StructureError: the outcome of the step lacks a value for the agent.
-    """
+    """Return the row of an agent, or raise a StructureError if the outcome of the step lacks a value for it."""
     for name, values in outcome.items():
         if agent not in values:
             raise StructureError(f"agent {agent!r} acted, but the environment returned no {name} for it", name)
@@ -209,11 +205,7 @@ def _row(agent: Any, obs: Any, act: Any, outcome: dict[str, dict[Any, Any]]) -> 
 
 
 def _call(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
-    """Call a function of an environment.
-
-    Raises:
-        EnvironmentFailedError: it has raised an error.
-    """
+    """Call a function of an environment, and raise an EnvironmentFailedError if it raises anything."""
     try:
         return function(*args, **kwargs)
     except Exception as error:

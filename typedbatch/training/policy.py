@@ -97,10 +97,8 @@ def compute_action(policy: Any, obs: Any, info: dict[str, Any] | None = None, *,
     given = {"obs": nested(obs)} if state is None else {"obs": nested(obs), "state": state}
     row = Batch.stack([Batch(given)])
     infos = Batch() if not info else Batch.stack([Batch(info)])
+    with_state = {} if state is None else {"state": row["state"]}
     with no_grad():
-        if state is None:
-            out = policy(ObsBatch(obs=row["obs"], info=infos))
-        else:
-            out = policy(ObsStateBatch(obs=row["obs"], info=infos, state=row["state"]))
+        out = policy((ObsBatch if state is None else ObsStateBatch)(obs=row["obs"], info=infos, **with_state))
     act = unnested(to_numpy(Batch(act=out.act))[0]["act"])
     return act if state is None else (act, Batch(state=out.state)[0]["state"])

@@ -16,10 +16,6 @@ class TimeLimit:
 
     The vector itself waits for its processes, below any wrappers. Inside the block, its methods are therefore replaced,
     and its queue of errors by this object.
-
-    Args:
-        envs: Vector of environments in processes.
-        seconds: Seconds that the processes may take to answer; None for no limit.
     """
 
     def __init__(self, envs: Any, seconds: float | None) -> None:
@@ -45,11 +41,7 @@ class TimeLimit:
             vars(self._envs).pop(name, None)
 
     def get(self) -> Any:
-        """Return the next error from the processes.
-
-        Raises:
-            RuntimeError: no error arrives in time.
-        """
+        """Return the next error from the processes, or raise a RuntimeError if none arrives in time."""
         left = _FOR_ERRORS
         if self._seconds is not None:  # the time for an error that was raised within the limit
             left = max(self._seconds - (time.monotonic() - self._begun), min(self._seconds, 1.0))

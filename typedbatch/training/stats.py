@@ -53,11 +53,7 @@ _NO_RETURNS, _NO_LENGTHS = np.zeros(0), np.zeros(0, np.int64)  # safe to share, 
 
 
 class Episodes:
-    """The current episode of each environment, and the episodes that have ended.
-
-    Args:
-        num_envs: Number of environments.
-    """
+    """The current episode of each environment, and the episodes that have ended."""
 
     def __init__(self, num_envs: int) -> None:
         self._return: NDArray[np.float64] = np.zeros(num_envs)
@@ -73,13 +69,7 @@ class Episodes:
     def add(
         self, rew: NDArray[np.float64], left_out: NDArray[np.bool_] | None, ended: NDArray[np.bool_] | None
     ) -> None:
-        """Add a step of each environment.
-
-        Args:
-            rew: Rewards, ``(environments,)``.
-            left_out: Mask of the environments whose step does not count; None if all steps count.
-            ended: Mask of the environments whose episode ended with the step; None if no episode ended.
-        """
+        """Add a step of each environment but those in ``left_out``, and end the episodes in ``ended``."""
         self._steps += 1
         if left_out is None:
             self._return += rew

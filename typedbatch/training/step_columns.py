@@ -9,18 +9,7 @@ from typing import Any, Final
 import numpy as np
 from numpy import ndarray
 
-from typedbatch._core.kinds import (
-    ARRAY,
-    BATCH,
-    KINDS,
-    NONE,
-    TENSOR,
-    Tree,
-    describe,
-    mask_obstacle,
-    new_tree,
-    short_dtype,
-)
+from typedbatch._core.kinds import KINDS, TENSOR, Kind, Tree, blank, describe, mask_obstacle, new_tree, short_dtype
 from typedbatch._ops.construct import to_leaf
 from typedbatch.batch import Batch
 from typedbatch.errors import LeafError, StructureError, TypedBatchError, under
@@ -33,13 +22,7 @@ class StepColumns:
     """The values of a field, or of a batch of fields, in each step: ``(environments, steps, ...)``.
 
     The first step determines shapes and dtypes. Values are copied. If a later step needs a wider dtype, the column is
-    converted.
-
-    Args:
-        name: Name of the field, or an empty string.
-        envs: Number of environments.
-        steps: Capacity in steps.
-        late: Whether values, or fields in them, may first appear in a later step. They are zero in earlier steps.
+    converted. Values of a ``late`` column may first appear in a later step; they are zero before.
     """
 
     def __init__(self, name: str, envs: int, steps: int, *, late: bool = False) -> None:
@@ -58,12 +41,7 @@ class StepColumns:
         """Shape of the values of a step, if the storage is an array."""
 
     def write(self, step: int, value: Any) -> None:
-        """Store the values of a step.
-
-        Raises:
-            StructureError: there is not a row for each environment, or shapes or fields differ from earlier steps.
-            LeafError: the value is not an array or tensor, or no dtype holds it and the earlier values unchanged.
-        """
+        """Store the values of a step."""
         before = storage = self._storage
         if storage is None or (storage is _NOTHING and self._late):
             storage = self._allocate(value)
@@ -84,12 +62,7 @@ class StepColumns:
         return self._storage is not None and self._storage is not _NOTHING
 
     def flat(self, steps: int, rows: Any = None) -> Any:
-        """Return the values of the first ``steps`` steps as rows.
-
-        Args:
-            steps: Number of steps.
-            rows: Indices of the rows of ``(environments * steps, ...)`` to return; None for all.
-        """
+        """Return the values of the first ``steps`` steps as rows, or those with some indices."""
         if self._rows is not None and steps == self._steps:  # hot path
             return self._rows if rows is None else self._rows.take(rows, 0)
         return _flat(self._storage, steps, rows)
@@ -104,9 +77,9 @@ class StepColumns:
             return new_tree(type(value) if isinstance(value, Tree) else Batch, fields)
         leaf = to_leaf(value)
         kind = KINDS[type(leaf)]
-        if kind is NONE:
+        if kind is Kind.NONE:
             return _NOTHING
-        if kind not in (ARRAY, TENSOR):
+        if kind not in (Kind.ARRAY, TENSOR):
             raise LeafError(f"a row for each of {self._envs} environments is expected, got {describe(leaf)}")
         if not leaf.ndim or leaf.shape[0] != self._envs:
             raise StructureError(f"a row for each of {self._envs} environments is expected, got {describe(leaf)}")
@@ -114,7 +87,7 @@ class StepColumns:
             raise LeafError(obstacle)
         shape = (self._envs, self._steps, *leaf.shape[1:])
         if self._late:
-            return zeros_of(leaf, shape)
+            return blank(leaf, shape)
         return leaf.new_empty(shape) if kind is TENSOR else np.empty(shape, leaf.dtype)
 
     def _store(self, storage: Any, step: int, value: Any) -> Any:
@@ -144,9 +117,8 @@ class StepColumns:
 
     def _write_parts(self, storage: Tree, step: int, value: Any) -> None:
         if not isinstance(value, (tuple, Mapping, Tree)):
-            raise StructureError(
-                f"expected a batch of {', '.join(storage.__dict__)} as in the steps before, got {describe(value)}"
-            )
+            text = f"expected a batch of {', '.join(storage.__dict__)} as in the steps before, got {describe(value)}"
+            raise StructureError(text)
         parts = dict(_parts(value))
         for name in storage.__dict__:
             if name not in parts:
@@ -162,13 +134,6 @@ class StepColumns:
                 raise error.under(name) from error.__cause__
 
 
-def zeros_of(leaf: Any, shape: tuple[int, ...]) -> Any:
-    """Return zeros, or ``None``, with the dtype of a leaf, an array or a tensor."""
-    if KINDS[type(leaf)] is TENSOR:
-        return leaf.new_zeros(shape)
-    return np.full(shape, None, object) if leaf.dtype.hasobject else np.zeros(shape, leaf.dtype)
-
-
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, tuple):
         value = {str(i): part for i, part in enumerate(value)}
@@ -176,7 +141,7 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _flat(storage: Any, steps: int, rows: Any) -> Any:
-    if KINDS[type(storage)] is BATCH:
+    if KINDS[type(storage)] is Kind.BATCH:
         return new_tree(type(storage), {name: _flat(part, steps, rows) for name, part in storage.__dict__.items()})
     if storage is None or storage is _NOTHING:
         return None
@@ -188,10 +153,6 @@ def common_dtype(before: Any, value: Any) -> Any:
     """Return the dtype for earlier values and a new one, both arrays or both tensors.
 
     A column of objects takes any array unchanged.
-
-    Raises:
-        LeafError: no dtype holds them all unchanged, as none does for ``2**53 + 1`` beside ``0.5``, or for dates beside
-            numbers.
     """
     if before.dtype in (value.dtype, object):
         return before.dtype
@@ -232,12 +193,7 @@ def _is_preserved(values: Any, dtype: Any) -> bool:
 
 
 def require_same_shape(shape: tuple[int, ...], value: Any) -> None:
-    """Raise an error unless the values of a step have the shape of those before, and no mask that would be lost.
-
-    Raises:
-        StructureError: the shape differs.
-        LeafError: some values are masked.
-    """
+    """Raise an error unless the values of a step have the shape of those before, and are not masked."""
     if tuple(value.shape) != shape:
         raise StructureError(f"expected shape {list(shape)} as in the steps before, got {describe(value)}")
     if type(value) is not ndarray and (obstacle := mask_obstacle(value)):

@@ -8,30 +8,9 @@ from typedbatch.audit.checks.targets import Loading, Networks, Returns, Targets,
 from typedbatch.audit.checks.weights import Importance, Ratio, Weights
 
 CHECKS = (
-    Ratio,
-    AllRows,
-    SameRows,
-    SameColumns,
-    Priorities,
-    SampledRows,
-    Grouping,
-    Reads,
-    Dtypes,
-    Changes,
-    Gradients,
-    Learning,
-    Networks,
-    Inputs,
-    Observations,
-    Targets,
-    Returns,
-    Values,
-    Weights,
-    Formulas,
-    Loading,
-    Accumulation,
-    Importance,
-    Ends,
-)
+    Ratio, AllRows, SameRows, SameColumns, Priorities, SampledRows, Grouping, Reads, Dtypes, Changes, Gradients,
+    Learning, Networks, Inputs, Observations, Targets, Returns, Values, Weights, Formulas, Loading, Accumulation,
+    Importance, Ends,
+)  # fmt: skip
 
 __all__ = ["CHECKS"]

@@ -10,7 +10,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from typing_extensions import override
 
 from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch.audit.report import here
@@ -18,7 +17,7 @@ from typedbatch.audit.tags import DIFFERENCES, LOSS_MASKS, MUST_READ, NEXT_OBS, 
 from typedbatch.audit.trace import Check, Operation, Trace
 
 
-class Reads(Check):
+class Reads(Check, code="TB505 unread-field"):
     """The fields that an update reads."""
 
     def __init__(self, trace: Trace) -> None:
@@ -29,13 +28,11 @@ class Reads(Check):
         self._apart = 0.0
         """Mean difference of ``old_logp`` and ``rollout_logp`` of the tokens that count."""
 
-    @override
     def backward(self, loss: Tensor) -> None:
         for field in self.trace.tag_of(loss).fields:
             self._learns_from.add(field.origin)
             self._in_losses.add(field.name.split(".")[0])
 
-    @override
     def end(self) -> None:
         origins = self.trace.origins
         read = set().union(*origins.read.values())
@@ -49,62 +46,49 @@ class Reads(Check):
             if unread:
                 owner = origins.classes[origin][0].__name__
                 text = f"the update reads {listed(names)} of {owner}, but never {listed(unread)}"
-                self.trace.found(
-                    "TB505 unread-field", text, place="", is_certain=origin in self._learns_from and "weight" in unread
-                )
+                self._found(text, place="", is_certain=origin in self._learns_from and "weight" in unread)
             self._find_next_obs(origin, names, there)
-        self._find_older(read)
+        if self._apart > _LARGEST_OF_ENGINES and not read & {"rollout_logp", "is_weights"}:
+            text = f"rollout_logp is {self._apart:.2g} from old_logp in the mean, and is never read"
+            text += "; the samples are of other weights, which the ratio to old_logp does not correct"
+            self._found(text, place="", is_certain=False)
         ignored = self.trace.given - origins.used - set(origins.read)
         if ignored and self._learns_from - ignored and not self.trace.given - ignored:
-            text = "the update never reads the batch that it is given, and learns from another one"
-            self.trace.found("TB505 unread-field", text, place="")
+            self._found("the update never reads the batch that it is given, and learns from another one", place="")
         if "response_mask" in self._in_losses and not LOSS_MASKS & read and self._masks_differ:
-            text = "the loss reads response_mask, which includes tokens of tools, but never loss_mask"
-            self.trace.found("TB505 unread-field", text, place="")
+            self._found("the loss reads response_mask, which includes tokens of tools, but never loss_mask", place="")
 
-    @override
     def read(self, batch: Any, name: str, value: Any, tag: Tag | None) -> None:
         fields = object.__getattribute__(batch, "__dict__")
         if name == "response_mask" and "loss_mask" in fields and fields["loss_mask"].shape == value.shape:
-            with torch.no_grad():
-                self._masks_differ = self._masks_differ or bool((value != fields["loss_mask"]).any())
+            self._masks_differ = self._masks_differ or bool((value != fields["loss_mask"]).any())
         if name == "old_logp" and not self._apart:
             mask = "response_mask" if fields.get("loss_mask") is None else "loss_mask"  # a tool's have no rollout_logp
             others = [fields.get(other) for other in ("rollout_logp", mask)]
             if all(isinstance(other, Tensor) and other.shape == value.shape for other in others):
-                with torch.no_grad():
-                    apart = (value.float() - others[0].float()).abs()[others[1].bool()]
-                    self._apart = float(apart.mean()) if apart.numel() else 0.0
-
-    def _find_older(self, read: set[str]) -> None:
-        """Note samples of other weights, which no ratio or weight corrects."""
-        if self._apart > _LARGEST_OF_ENGINES and not read & {"rollout_logp", "is_weights"}:
-            text = f"rollout_logp is {self._apart:.2g} from old_logp in the mean, and is never read"
-            text += "; the samples are of other weights, which the ratio to old_logp does not correct"
-            self.trace.found("TB505 unread-field", text, place="", is_certain=False)
+                apart = (value.float() - others[0].float()).abs()[others[1].bool()]
+                self._apart = float(apart.mean()) if apart.numel() else 0.0
 
     def _find_next_obs(self, origin: int, names: set[str], there: set[str]) -> None:
         if NEXT_OBS & names or not NEXT_OBS & there or origin not in self._learns_from:
             return
         if TERMINATED & names and TERMINATED & self._in_losses:
             text = f"the update reads {listed(names)}, but never {listed(NEXT_OBS & there)}"
-            self.trace.found("TB505 unread-field", text, place="", is_certain=False)
+            self._found(text, place="", is_certain=False)
 
 
 _LARGEST_OF_ENGINES: Final = 0.05
 """Largest mean difference, in nats, of one model in two engines of other precision."""
 
 
-class Dtypes(Check, operations=DIFFERENCES):
+class Dtypes(Check, code="TB510 suspect-values", operations=DIFFERENCES):
     """Log-probabilities of a dtype that is exact enough for a ratio."""
 
-    @override
     def operation(self, operation: Operation) -> None:
         for tensor, tag in zip(operation.tensors, operation.tags, strict=True):
             if tag.is_column(OLD_LOGP) and isinstance(tensor, Tensor) and tensor.dtype in _COARSE:
                 assert tag.column is not None
-                self.trace.found(
-                    "TB510 suspect-values",
+                self._found(
                     f"{tag.column.name} is {str(tensor.dtype).removeprefix('torch.')}, which is exact to about 1 %; "
                     "keep log-probabilities in float32, as the ratio is off by as much",
                     place="",
@@ -114,14 +98,13 @@ class Dtypes(Check, operations=DIFFERENCES):
 _COARSE: Any = (torch.bfloat16, torch.float16)
 
 
-class Changes(Check):
+class Changes(Check, code="TB510 suspect-values"):
     """Fields that an update changes: none twice in place, and none that is set for a loss but never read."""
 
     def __init__(self, trace: Trace) -> None:
         super().__init__(trace)
         self._set: dict[tuple[int, str], str] = {}
 
-    @override
     def operation(self, operation: Operation) -> None:
         name, tensor, tag = operation.name, operation.tensors[0], operation.tags[0]
         if (
@@ -136,26 +119,21 @@ class Changes(Check):
         key = (id(base), here(), f"{tensor.storage_offset()} {tuple(tensor.shape)}")
         before = _CHANGED.get(key)
         if before is not None and before() is base:
-            self.trace.found(
-                "TB510 suspect-values",
-                f"{tag.column.name} is changed in place again, by {name.strip('_')}; compute new values instead",
-            )
+            text = f"{tag.column.name} is changed in place again, by {name.strip('_')}; compute new values instead"
+            self._found(text)
         _CHANGED[key] = weakref.ref(base, lambda _: _CHANGED.pop(key, None))
 
-    @override
     def written(self, batch: Any, name: str) -> None:
         if name in _OF_LOSSES:
             self._set[id(batch), name] = here()
 
-    @override
     def read(self, batch: Any, name: str, value: Any, tag: Tag | None) -> None:
         self._set = {key: place for key, place in self._set.items() if key[1] != name}
 
-    @override
     def end(self) -> None:
         for (_, name), place in self._set.items() if self.trace.backwards else ():
             text = f"{name} is set here, and never read afterwards; is it set too late?"
-            self.trace.found("TB505 unread-field", text, place=place)
+            self._found(text, place=place, code="TB505 unread-field")
 
 
 _CHANGED: Final[dict[tuple[int, str, str], Any]] = {}
@@ -171,14 +149,13 @@ _OF_LOSSES: Final = frozenset({"rew", "rewards", "adv", "advantages", "returns"}
 _FEWEST = 16
 
 
-class Inputs(Check):
+class Inputs(Check, code="TB503 other-rows"):
     """The way from a field to a network: ``obs`` and ``obs_next`` are transformed alike."""
 
     def __init__(self, trace: Trace) -> None:
         super().__init__(trace)
         self._paths: dict[str, dict[tuple[str, ...], tuple[str, str]]] = {"obs": {}, "obs_next": {}}
 
-    @override
     def operation(self, operation: Operation) -> None:
         first = operation.tags[0]
         if first.models or not first.fields or not any(tag.models and not tag.fields for tag in operation.tags[1:]):
@@ -188,7 +165,6 @@ class Inputs(Check):
                 models = frozenset().union(*(tag.models for tag in operation.tags[1:]))
                 self._paths[name].setdefault((*first.path, "->", operation.name), (here(), ", ".join(sorted(models))))
 
-    @override
     def end(self) -> None:
         now, after = self._paths["obs"], self._paths["obs_next"]
         if not now or not after or set(now) & set(after):
@@ -196,25 +172,21 @@ class Inputs(Check):
         (path, (_, _)), (other, (place, network)) = next(iter(now.items())), next(iter(after.items()))
         if path[-1] != other[-1]:
             return
-        self.trace.found(
-            "TB503 other-rows",
-            f"{network} takes {_shown('obs_next', other)}, but obs goes through {_shown('obs', path)}",
-            place=place,
-        )
+        text = f"{network} takes {_shown('obs_next', other)}, but obs goes through {_shown('obs', path)}"
+        self._found(text, place=place)
 
 
 def _shown(name: str, path: tuple[str, ...]) -> str:
     return f"{name} {'after ' + ', '.join(path[:-2]) if path[:-2] else 'as it is'}"
 
 
-class Observations(Check):
+class Observations(Check, code="TB510 suspect-values"):
     """The observations of a rollout: as many different ones as there are next observations."""
 
     def __init__(self, trace: Trace) -> None:
         super().__init__(trace)
         self._seen: set[int] = set()
 
-    @override
     def read(self, batch: Any, name: str, value: Any, tag: Tag | None) -> None:
         if name not in OBS or (tag is not None and (tag.rows is None or tag.rows.origin in self._seen)):
             return
@@ -227,11 +199,10 @@ class Observations(Check):
             return
         if getattr(other, "shape", None) != value.shape or value.ndim < 2 or len(value) < _FEWEST:
             return
-        with torch.no_grad():
-            now, after = _rows_of(value), _rows_of(other)
+        now, after = _rows_of(value), _rows_of(other)
         if 2 * len(set(now)) < len(set(after)):
             text = f"obs has {len(set(now))} different rows of {len(value)}, but obs_next has {len(set(after))}"
-            self.trace.found("TB510 suspect-values", f"{text}; is obs kept up to date?")
+            self._found(f"{text}; is obs kept up to date?")
         truncated = fields.get("truncated")
         if truncated is not None and truncated.shape == (len(now),) and truncated.any():
             self._find_reset(now, after, np.flatnonzero(np.asarray(leaf_to_numpy(truncated))))
@@ -246,21 +217,16 @@ class Observations(Check):
         same = [number for number in cut if number + by < len(now) and after[number] == now[number + by]]
         if same and len(same) == sum(number + by < len(now) for number in cut):
             text = f"obs_next of {len(same)} truncated rows is obs of the step after, the first one of the next episode"
-            self.trace.found("TB510 suspect-values", f"{text}; is it final_obs?", is_certain=False)
+            self._found(f"{text}; is it final_obs?", is_certain=False)
 
     def _find_constant(self, value: Any) -> None:
         if not isinstance(value, (Tensor, np.ndarray)) or value.ndim < 2 or len(value) < _FEWEST // 2:
             return
-        with torch.no_grad():
-            if _is_constant(value):
-                text = f"obs is the same at all {len(value)} steps; is one array stored again and again?"
-                self.trace.found("TB510 suspect-values", text, is_certain=False)
-
-
-def _is_constant(value: Any) -> bool:
-    """Return True if all steps are the same, and not of integers, of which a constant observation may be."""
-    array = np.asarray(leaf_to_numpy(value))
-    return bool(array.dtype.kind == "f" and (array == array[:1]).all() and (array % 1 != 0).any())
+        array = np.asarray(leaf_to_numpy(value))
+        # A constant observation may be of integers.
+        if array.dtype.kind == "f" and (array == array[:1]).all() and (array % 1 != 0).any():
+            text = f"obs is the same at all {len(value)} steps; is one array stored again and again?"
+            self._found(text, is_certain=False)
 
 
 def _rows_of(value: Any) -> list[bytes]:
@@ -270,20 +236,18 @@ def _rows_of(value: Any) -> list[bytes]:
 _FEWEST_RESPONSES: Final = 4
 
 
-class Ends(Check):
+class Ends(Check, code="TB510 suspect-values"):
     """The tokens behind the masks of responses: padding, rather than the end that is to be learned."""
 
     def __init__(self, trace: Trace) -> None:
         super().__init__(trace)
         self._is_noted = False
 
-    @override
     def read(self, batch: Any, name: str, value: Any, tag: Tag | None) -> None:
         fields = object.__getattribute__(batch, "__dict__")
         if name != "response_ids" or self._is_noted or "response_mask" not in fields or value.ndim != 2:
             return
-        with torch.no_grad():
-            ids, mask = (np.asarray(leaf_to_numpy(fields[key])) for key in (name, "response_mask"))
+        ids, mask = (np.asarray(leaf_to_numpy(fields[key])) for key in (name, "response_mask"))
         if ids.shape != mask.shape:
             return
         end = _end_behind(ids, mask.astype(bool))
@@ -292,7 +256,7 @@ class Ends(Check):
             text = (
                 f"response_mask ends before token {end} in each response, and never has it; is the end to be learned?"
             )
-            self.trace.found("TB510 suspect-values", text, place="", is_certain=False)
+            self._found(text, place="", is_certain=False)
 
 
 def _end_behind(ids: Any, mask: Any) -> int | None:

@@ -7,7 +7,6 @@ from typing import Any, Final
 import numpy as np
 import torch
 from torch import Tensor
-from typing_extensions import override
 
 from typedbatch.audit.tags import ADVANTAGES, ELEMENTWISE, LOSS_MASKS, PRODUCTS, UNKNOWN, Tags, dim_of, listed
 from typedbatch.audit.trace import Check, Operation, Trace
@@ -23,14 +22,13 @@ _INVERSES: Final = frozenset({"__rtruediv__", "__rdiv__", "reciprocal"})
 _QUOTIENTS: Final = frozenset({"div", "__truediv__", "true_divide", "divide"})
 
 
-class Formulas(Check):
+class Formulas(Check, code="TB507 wrong-weight"):
     """Operations of losses that no algorithm has."""
 
     def __init__(self, trace: Trace) -> None:
         super().__init__(trace)
         self._expected = Tags()
 
-    @override
     def operation(self, operation: Operation) -> None:
         name, tag = operation.name, operation.tags[0]
         if name in _TAKES_LOGITS and tag.made_by == "softmax" and tag.from_model:
@@ -55,31 +53,24 @@ class Formulas(Check):
             self._find_other_count(operation)
             self._find_other_side(operation)
 
-    def _note(self, is_certain: bool, text: str) -> None:
-        self.trace.found("TB507 wrong-weight", text, is_certain=is_certain)
-
-    def _found(self, text: str) -> None:
-        self.trace.found("TB507 wrong-weight", text)
-
     def _find_statistic(self, operation: Operation) -> None:
         """Find a number of all rows, with a gradient, that meets the values of each."""
         for number, tag, rows, made in operation.both_ways():
             is_number = not number.ndim and getattr(number, "requires_grad", False) and tag.of_rows
             if is_number and rows.ndim and rows.requires_grad and made.from_model and made.rows is not None:
-                self._note(  # Inside of a model no row may depend on others; a loss may be a variance.
-                    self.trace.depth > 0,
+                self._found(
                     f"a {tag.made_by} over all rows, from {listed(tag.names)}, has a gradient and meets the values of "
                     "each row, so that each row learns from all others; detach it, or reduce the right dimension",
+                    is_certain=self.trace.depth > 0,  # In a model rows are independent; a loss may be a variance.
                 )
 
     def _mark_expected(self, operation: Operation) -> None:
         """Keep in mind a product of values and the probabilities of choices, along the last dimension."""
         for probs, tag, values, _ in operation.both_ways():
             is_table = isinstance(operation.out, Tensor) and probs.ndim > 1 and probs.shape == values.shape
-            if is_table and tag.from_model and tag.made_by in ("softmax", "exp"):
-                with torch.no_grad():
-                    if bool(((probs.detach().sum(-1) - 1).abs() < _CLOSE).all()):
-                        self._expected.put(operation.out, tag)
+            is_choice = is_table and tag.from_model and tag.made_by in ("softmax", "exp")
+            if is_choice and bool(((probs.detach().sum(-1) - 1).abs() < _CLOSE).all()):
+                self._expected.put(operation.out, tag)
 
     def _find_expectation(self, operation: Operation) -> None:
         tensor, dim = operation.tensors[0], dim_of(operation.args, operation.kwargs)
@@ -102,13 +93,12 @@ class Formulas(Check):
         out, tensor = operation.out, operation.tensors[0]
         if not isinstance(out, Tensor) or out.numel() < _FEWEST or not operation.tags[0].from_model:
             return
-        with torch.no_grad():
-            is_constant = bool(out.min() == out.max()) and bool(tensor.max() - tensor.min() > 1e-3)
+        is_constant = bool(out.min() == out.max()) and bool(tensor.max() - tensor.min() > 1e-3)
         if is_constant:
             text = (
                 f"{operation.name} makes all {out.numel()} values {out.detach().min().item():g}; is min= or max= meant?"
             )
-            self.trace.found("TB507 wrong-weight", text, is_certain=False)
+            self._found(text, is_certain=False)
 
     def _find_over_rows(self, operation: Operation) -> None:
         tensor, tag = operation.tensors[0], operation.tags[0]
@@ -117,10 +107,8 @@ class Formulas(Check):
             return
         if tensor.shape[0] == len(tag.rows.ids) > 1 and tensor.shape[1] not in (1, tensor.shape[0]):
             text = f"{operation.name} runs over the {tensor.shape[0]} rows, so that each row depends on all others"
-            self._note(
-                self.trace.depth == 0 and tensor.requires_grad and operation.name == "logsumexp",
-                f"{text}; is dim 0 meant?",
-            )
+            is_certain = self.trace.depth == 0 and tensor.requires_grad and operation.name == "logsumexp"
+            self._found(f"{text}; is dim 0 meant?", is_certain=is_certain)
 
     def _find_weighted_mean(self, operation: Operation) -> None:
         for weight, tag, loss, made in operation.both_ways():
@@ -144,15 +132,14 @@ class Formulas(Check):
         """Find values of one side of pairs that are divided by the count of the other side."""
         value, count = operation.tags
         for side, other in (("chosen", "rejected"), ("rejected", "chosen")):
-            is_count = (
-                bool(count.names) and not count.from_model and all(name.startswith(other) for name in count.names)
-            )
+            of_other = bool(count.names) and all(name.startswith(other) for name in count.names)
             is_side = value.from_model and any(name.startswith(side) for name in value.names)
+            is_count = of_other and not count.from_model
             if is_count and is_side and not any(name.startswith(other) for name in value.names):
                 self._found(f"a value of {side} tokens is divided by {listed(count.names)} of {other} ones")
 
 
-class Accumulation(Check, operations=frozenset({"__getitem__", "__setitem__"})):
+class Accumulation(Check, code="TB510 suspect-values", operations=frozenset({"__getitem__", "__setitem__"})):
     """The positions of an augmented assignment: each occurs once."""
 
     def __init__(self, trace: Trace) -> None:
@@ -160,7 +147,6 @@ class Accumulation(Check, operations=frozenset({"__getitem__", "__setitem__"})):
         self._taken = Tags()
         """Values that were taken at an index, which Python gives back to ``__setitem__`` after ``+=``."""
 
-    @override
     def operation(self, operation: Operation) -> None:
         if operation.name == "__getitem__":
             if isinstance(operation.out, Tensor):
@@ -170,22 +156,18 @@ class Accumulation(Check, operations=frozenset({"__getitem__", "__setitem__"})):
         if self._taken.of(value) is not None and self.trace.tag_of(value).made_by.endswith("_"):
             count = _repeated(operation.args[1])
             if count:
-                self.trace.found(
-                    "TB510 suspect-values",
+                self._found(
                     f"x[index] += values adds once where an index occurs again, as {count} do; use index_add_, "
-                    "scatter_add_ or index_put_(accumulate=True)",
+                    "scatter_add_ or index_put_(accumulate=True)"
                 )
 
 
 def _repeated(index: Any) -> int:
     """Return the number of positions of an index that occur before in it."""
-    parts = [
-        part for part in (index if isinstance(index, tuple) else (index,)) if isinstance(part, (Tensor, np.ndarray))
-    ]
-    with torch.no_grad():
-        tensors = [torch.as_tensor(part) for part in parts]
-        if not tensors or any(tensor.is_floating_point() or tensor.dtype == torch.bool for tensor in tensors):
-            return 0
-        shape = np.broadcast_shapes(*(tensor.shape for tensor in tensors))
-        positions = torch.stack([tensor.expand(shape).reshape(-1) for tensor in tensors], 1)
-        return len(positions) - len(torch.unique(positions, dim=0))
+    parts = index if isinstance(index, tuple) else (index,)
+    tensors = [torch.as_tensor(part) for part in parts if isinstance(part, (Tensor, np.ndarray))]
+    if not tensors or any(tensor.is_floating_point() or tensor.dtype == torch.bool for tensor in tensors):
+        return 0
+    shape = np.broadcast_shapes(*(tensor.shape for tensor in tensors))
+    positions = torch.stack([tensor.expand(shape).reshape(-1) for tensor in tensors], 1)
+    return len(positions) - len(torch.unique(positions, dim=0))

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 import torch
 from torch import Tensor
-from typing_extensions import override
 
 from typedbatch.audit.objects import parameters_of
 from typedbatch.audit.report import LossTerm, here
@@ -28,14 +27,7 @@ _SCALES: Final = (
 
 @dataclass
 class Node:
-    """A node of the graph.
-
-    Attributes:
-        tag: Tag of its result.
-        mask: Bits of the parameters that it leads to.
-        children: Nodes of its inputs.
-        name: Name of the function.
-    """
+    """A node of the graph, with the bits of the parameters that it leads to in ``mask``."""
 
     tag: Tag
     mask: int
@@ -88,12 +80,7 @@ def _leads_to_sum(node: Node) -> bool:
 
 
 class Graph:
-    """The graph of a loss, and the parameters that it leads to.
-
-    Args:
-        root: ``grad_fn`` of the loss.
-        tag: Tag of the loss.
-    """
+    """The graph of a loss from its ``grad_fn`` on, and the parameters that it leads to."""
 
     def __init__(self, root: Any, tag: Tag) -> None:
         self.parameters: list[Any] = []
@@ -157,7 +144,7 @@ class Graph:
         return self._bits[id(variable)]
 
 
-class Gradients(Check):
+class Gradients(Check, code="TB509 stale-gradient"):
     """The gradients that an optimizer uses: finite, and of the losses since its last step alone."""
 
     def __init__(self, trace: Trace) -> None:
@@ -167,10 +154,9 @@ class Gradients(Check):
         self._waiting: list[str] = []
         self._used: set[str] = set()
 
-    @override
     def backward(self, loss: Tensor) -> None:
         if not bool(loss.detach().isfinite().all()):
-            self.trace.found("TB510 suspect-values", f"the loss is {loss.detach().flatten()[0].item()}")
+            self._found(f"the loss is {loss.detach().flatten()[0].item()}", code="TB510 suspect-values")
         self._waiting.append(here())
         for key, (parameter, gradient, version) in self._left.items():
             now = parameter.grad
@@ -179,18 +165,15 @@ class Gradients(Check):
             elif now is gradient and now._version == version and bool(now.any()):  # noqa: SLF001  # no other way
                 self._kept.add(key)
 
-    @override
     def step(self, optimizer: torch.optim.Optimizer) -> None:
         parameters = parameters_of(optimizer)
         kept = [parameter for parameter in parameters if id(parameter) in self._kept and parameter.grad is not None]
         if kept and len(kept) == len([parameter for parameter in parameters if parameter.grad is not None]):
             names = self.trace.objects.summary(kept)
-            self.trace.found(
-                "TB509 stale-gradient",
-                f"the gradients of {', '.join(sorted(names))} include those of the step before; zero_grad() is missing",
+            self._found(
+                f"the gradients of {', '.join(sorted(names))} include those of the step before; zero_grad() is missing"
             )
 
-    @override
     def stepped(self, optimizer: torch.optim.Optimizer) -> None:
         self._used.update(self._waiting)
         self._waiting = []
@@ -199,12 +182,10 @@ class Gradients(Check):
             if parameter.grad is not None:
                 self._left[id(parameter)] = (parameter, parameter.grad, parameter.grad._version)  # noqa: SLF001
 
-    @override
     def end(self) -> None:
         if self.trace.steps and self._waiting:
             count = len(self._waiting)
-            self.trace.found(
-                "TB509 stale-gradient",
+            self._found(
                 f"no step uses the gradients of the last {'loss' if count == 1 else f'{count} losses'} of the update; "
                 "they are lost, or get into the next one",
                 place=self._waiting[0],
@@ -223,17 +204,13 @@ class _Loss:
     """Ids of the parameters whose gradients were removed since the backward pass."""
     is_stepped: bool = False
 
-    def adds_to(self, parameters: list[Any]) -> bool:
-        """Return True if gradients of this loss are in those of a parameter now."""
-        return any(self.graph.bits_of([one]) and id(one) not in self.cleared for one in parameters[:1])
-
     def is_cleared(self) -> bool:
         """Return True if no parameter has a gradient any more."""
         gradients = [parameter.grad for parameter in self.graph.parameters if parameter.is_leaf]
         return all(gradient is None or not bool(gradient.any()) for gradient in gradients)
 
 
-class Learning(Check, operations=SUMS):
+class Learning(Check, code="TB504 wrong-gradient", operations=SUMS):
     """The gradients of each loss: each part of its formula leads to something that is stepped."""
 
     def __init__(self, trace: Trace) -> None:
@@ -246,7 +223,6 @@ class Learning(Check, operations=SUMS):
         self._stepped: dict[int, Any] = {}
         self._reached: set[int] = set()
 
-    @override
     def operation(self, operation: Operation) -> None:
         """Leave a mark at a sum of values with a gradient and values of a model without one."""
         out = operation.out
@@ -255,8 +231,9 @@ class Learning(Check, operations=SUMS):
         for one, tag, other, learned in operation.both_ways():
             is_constant = not one.requires_grad and tag.from_model and tag.fields and one.shape == other.shape
             # A constant that comes from the trained network, through another one, was meant to have a gradient.
-            passes = bool(tag.models & learned.models) and not self._are_twins(tag.models, learned.models)
-            is_term = not out.ndim or passes
+            others = learned.models
+            are_twins = all(one in others or any((one, two) in self._twins for two in others) for one in tag.models)
+            is_term = not out.ndim or (bool(tag.models & others) and not are_twins)
             if other.requires_grad and is_constant and is_term:
                 metadata: Any = out.grad_fn.metadata
                 metadata["typedbatch constant"] = (here(), listed(tag.names))
@@ -266,16 +243,11 @@ class Learning(Check, operations=SUMS):
         for known in self._losses:
             if not known.is_stepped and known.graph.parameters and known.is_cleared():
                 text = "the gradients of this loss were removed before a step; is zero_grad() in the wrong place?"
-                self.trace.found("TB509 stale-gradient", text, place=known.place, is_certain=False)
+                self._found(text, place=known.place, is_certain=False, code="TB509 stale-gradient")
             for parameter in known.graph.parameters:
                 if parameter.grad is None or (parameter.grad.numel() and not bool(parameter.grad.any())):
                     known.cleared.add(id(parameter))
 
-    def _are_twins(self, models: frozenset[str], others: frozenset[str]) -> bool:
-        """Return True if models are those of the others, or copies of them, as a reference is of a policy."""
-        return all(one in others or any((one, other) in self._twins for other in others) for one in models)
-
-    @override
     def backward(self, loss: Tensor) -> None:
         if any(known.is_stepped for known in self._losses):
             self._judge()
@@ -289,14 +261,12 @@ class Learning(Check, operations=SUMS):
             constant = node.key.metadata.get("typedbatch constant")
             if constant is not None:
                 where, names = constant
-                self.trace.found(
-                    "TB504 wrong-gradient",
+                self._found(
                     f"a summand of the loss, from {names}, has no gradient, so that nothing learns from it; is it "
                     "detached, under no_grad, or does it begin with sample() in place of rsample()?",
                     place=where,
                 )
 
-    @override
     def step(self, optimizer: torch.optim.Optimizer) -> None:
         self._find_foreign(optimizer)
         parameters = parameters_of(optimizer)
@@ -306,7 +276,6 @@ class Learning(Check, operations=SUMS):
             known.stepped.update((id(parameter), parameter) for parameter in parameters)
             known.is_stepped = True
 
-    @override
     def stepped(self, optimizer: torch.optim.Optimizer) -> None:
         parameters = [parameter for parameter in parameters_of(optimizer) if parameter.requires_grad]
         is_idle = all(parameter.grad is None for parameter in parameters)
@@ -319,21 +288,20 @@ class Learning(Check, operations=SUMS):
         """Report gradients of a loss that teaches another optimizer's parameters through all of this one's."""
         parameters = parameters_of(optimizer)
         ids = {id(parameter) for parameter in parameters}
-        added = [known for known in self._losses if known.adds_to(parameters)]
+        first = parameters[:1]
+        added = [one for one in self._losses if one.graph.bits_of(first) and not {*map(id, first)} <= one.cleared]
         own = [known for known in added if not known.graph.others(ids)]
         for known in added:
             others = known.graph.others(ids)
             is_through = all(known.graph.bits_of([parameter]) for parameter in parameters)
             is_through = is_through and known.graph.leads_through(parameters)
             if own and others and is_through and known.place != own[0].place:
-                self.trace.found(
-                    "TB504 wrong-gradient",
+                self._found(
                     f"the gradients of {listed(self.trace.objects.summary(parameters))} include those of the loss at "
                     f"{known.place}, which teaches {listed(self.trace.objects.summary(others))} through it; step, or "
-                    "zero_grad(), before that backward()",
+                    "zero_grad(), before that backward()"
                 )
 
-    @override
     def end(self) -> None:
         self._judge()
         self._find_unowned()
@@ -353,7 +321,7 @@ class Learning(Check, operations=SUMS):
                 text += f", although it steps the rest of {name}"
                 # Of a network that was trained before, the last layers alone may be stepped.
                 is_certain = lost[-1] is members[-1] and lost[0] is not members[0]
-                self.trace.found("TB504 wrong-gradient", text, place="", is_certain=is_certain)
+                self._found(text, place="", is_certain=is_certain)
 
     def _find_without_gradient(self, name: str, parameters: list[Any]) -> None:
         """Report a module that an optimizer steps although no loss has a gradient for it."""
@@ -365,18 +333,16 @@ class Learning(Check, operations=SUMS):
         if not was_called:  # It may be trained rarely, as the networks of an ensemble are.
             text += "; it was never called"
         is_shared = any(self._is_shared.get(id(parameter), False) for parameter in parameters)
-        self.trace.found("TB504 wrong-gradient", text, place="", is_certain=was_called and not is_shared)
+        self._found(text, place="", is_certain=was_called and not is_shared)
 
     def _judge(self) -> None:
         """Report the losses that have been stepped for."""
         for known in self._losses:
             graph = known.graph
             if known.place not in self.trace.report.loss_terms:
+                terms = [(node.tag.names, graph.parameters_in(node.mask)) for node in graph.root.terms()]
                 self.trace.report.loss_terms[known.place] = [
-                    LossTerm(
-                        frozenset(node.tag.names), frozenset(self.trace.objects.summary(graph.parameters_in(node.mask)))
-                    )
-                    for node in graph.root.terms()
+                    LossTerm(frozenset(names), frozenset(self.trace.objects.summary(found))) for names, found in terms
                 ]
             if known.is_stepped:
                 self._find_wasted(known, graph.bits_of(known.stepped.values()))
@@ -398,8 +364,7 @@ class Learning(Check, operations=SUMS):
 
     def _report_wasted(self, known: _Loss, node: Node) -> None:
         names = self.trace.objects.summary(known.graph.parameters_in(node.mask))
-        self.trace.found(
-            "TB504 wrong-gradient",
+        self._found(
             f"a part of this loss, from {listed(node.tag.names)}, has gradients for {listed(names)} alone, which no "
             "optimizer steps; is no_grad or detach forgotten, or the wrong value used?",
             place=known.place,
@@ -411,15 +376,11 @@ class Learning(Check, operations=SUMS):
             return
         if node.mask & stepped and len(node.children) == 1 and not node.tag.names & {"obs", "act"}:
             names = self.trace.objects.summary(known.graph.parameters_in(node.mask & stepped))
-            self.trace.found(
-                "TB504 wrong-gradient",
+            moved = {self.trace.objects.module_of(parameter) for parameter in self._stepped.values()}
+            self._found(
                 f"the target of this loss, from {listed(node.tag.names)}, has gradients for {listed(names)}; "
                 "compute it under no_grad, or detach it",
                 place=known.place,
-                is_certain=self._has_slow_copy(node.tag.models),
+                # With a copy that no optimizer steps, no residual gradient is meant.
+                is_certain=any(one in node.tag.models and other not in moved for one, other in self._twins),
             )
-
-    def _has_slow_copy(self, models: frozenset[str]) -> bool:
-        """Return True if there is a copy of a model that no optimizer steps, so that no residual gradient is meant."""
-        stepped = {self.trace.objects.module_of(parameter) for parameter in self._stepped.values()}
-        return any(one in models and other not in stepped for one, other in self._twins)

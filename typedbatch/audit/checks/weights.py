@@ -7,34 +7,18 @@ from typing import Any, Final
 
 import torch
 from torch import Tensor
-from typing_extensions import override
 
+from typedbatch.audit import tags
 from typedbatch.audit.objects import norms_of
 from typedbatch.audit.report import here
-from typedbatch.audit.tags import (
-    ADVANTAGES,
-    DIFFERENCES,
-    LARGER,
-    LOSS_MASKS,
-    OLD_LOGP,
-    PRODUCTS,
-    REF_LOGP,
-    RETURNS,
-    REWARDS,
-    ROLLOUT_LOGP,
-    SMALLER,
-    UNKNOWN,
-    Tag,
-    Tags,
-    listed,
-)
+from typedbatch.audit.tags import ADVANTAGES, DIFFERENCES, OLD_LOGP, UNKNOWN, Tag, Tags, listed
 from typedbatch.audit.trace import Check, Operation, Trace
 
 _LARGEST = 1e-3
 _LARGEST_OF_HALF = 2e-2
 
 
-class Ratio(Check, operations=DIFFERENCES):
+class Ratio(Check, code="TB501 wrong-ratio", operations=DIFFERENCES):
     """The difference of log-probabilities of the trained policy and of the policy that sampled, in nats.
 
     They are of the same weights before the first step, so it is 0 ("The 37 implementation details of PPO").
@@ -49,10 +33,9 @@ class Ratio(Check, operations=DIFFERENCES):
         self._sizes = norms_of(self._parameters)
         """Norms of the parameters, which change if the update writes weights without an optimizer."""
 
-    @override
     def operation(self, operation: Operation) -> None:
         for new, made, old, tag in operation.both_ways():
-            if not made.from_model or old.shape != new.shape or made.has_any(REF_LOGP):
+            if not made.from_model or old.shape != new.shape or made.has_any(tags.REF_LOGP):
                 continue
             if new.ndim > 1 and not made.is_of_labels:  # A table of log-probabilities, as of a teacher.
                 continue
@@ -61,7 +44,6 @@ class Ratio(Check, operations=DIFFERENCES):
             elif self._has_learned and self._is_old(new, made, old, tag):
                 self._find_renewed(new, old, tag)
 
-    @override
     def step(self, optimizer: torch.optim.Optimizer) -> None:
         # A schedule may begin with a learning rate of 0, so that the step changes nothing.
         self._has_learned = self._has_learned or any(float(group["lr"]) > 0 for group in optimizer.param_groups)
@@ -75,24 +57,21 @@ class Ratio(Check, operations=DIFFERENCES):
 
     def _find_renewed(self, new: Tensor, old: Tensor, tag: Tag) -> None:
         """Report log-probabilities of the sampling policy that are those of the trained one after a step."""
-        with torch.no_grad():
-            if old.numel() < 2 or not bool((new.detach() - old.detach()).abs().max() < 1e-7):
-                return
+        if old.numel() < 2 or not bool((new.detach() - old.detach()).abs().max() < 1e-7):
+            return
         name = tag.column.name if tag.column is not None else "the old one"
-        self.trace.found(
-            "TB501 wrong-ratio",
+        self._found(
             f"after {self.trace.steps} steps {_difference(name)} is 0 again: {name} was computed by the weights that "
-            "are trained; compute it once, before the first step, or copy the weights",
+            "are trained; compute it once, before the first step, or copy the weights"
         )
 
     def _compare(self, new: Tensor, old: Tensor, tag: Tag) -> None:
-        with torch.no_grad():
-            apart = (new.detach().float() - old.detach().float()).abs()
-            mask = self._mask(tag, apart)
-            apart = apart[mask] if mask is not None else apart
-            if not apart.numel():
-                return
-            mean, most = float(apart.mean()), float(apart.max())
+        apart = (new.detach().float() - old.detach().float()).abs()
+        mask = self._mask(tag, apart)
+        apart = apart[mask] if mask is not None else apart
+        if not apart.numel():
+            return
+        mean, most = float(apart.mean()), float(apart.max())
         half = torch.finfo(old.dtype).bits < 32 or torch.finfo(new.dtype).bits < 32
         limit = _LARGEST_OF_HALF if half else _LARGEST
         if mean <= limit:
@@ -101,7 +80,7 @@ class Ratio(Check, operations=DIFFERENCES):
             return
         if self.trace.is_replayed:
             return
-        is_of_sampler = tag.has_any(ROLLOUT_LOGP)  # It may be older, as in asynchronous training.
+        is_of_sampler = tag.has_any(tags.ROLLOUT_LOGP)  # It may be older, as in asynchronous training.
         is_certain = not (self.trace.uses_dropout or self.trace.follows or is_of_sampler) and new.requires_grad
         assert tag.column is not None
         name = tag.column.name
@@ -110,10 +89,10 @@ class Ratio(Check, operations=DIFFERENCES):
             text += f"; {name} has the values of {', '.join(sorted({f.name for f in tag.fields} - {name}))}"
         if self.trace.uses_dropout:
             text += "; dropout or batch normalization is in training mode, so that two evaluations differ"
-        self.trace.found("TB501 wrong-ratio", text, place=here(), is_certain=is_certain)
+        self._found(text, place=here(), is_certain=is_certain)
 
     def _mask(self, tag: Tag, apart: Tensor) -> Any:
-        names = (LOSS_MASKS, frozenset({"response_mask"}), frozenset({"mask", "valid", "valid_mask"}))
+        names = (tags.LOSS_MASKS, frozenset({"response_mask"}), frozenset({"mask", "valid", "valid_mask"}))
         found = (self.trace.origins.column(tag.rows, some) for some in names)
         mask = next((mask for mask in found if mask is not None), None)
         if mask is None:
@@ -127,7 +106,7 @@ _KEEPING: Final = frozenset({"clamp", "clip", "clamp_max", "clamp_min", "detach"
 _REVERSED: Final = frozenset({"rsub", "__rsub__"})
 
 
-class Importance(Check, operations=DIFFERENCES | PRODUCTS | _KEEPING | {"exp"}):
+class Importance(Check, code="TB507 wrong-weight", operations=DIFFERENCES | tags.PRODUCTS | _KEEPING | {"exp"}):
     """The factors ``exp(old_logp - rollout_logp)`` of losses, which correct for another sampler."""
 
     def __init__(self, trace: Trace) -> None:
@@ -137,7 +116,6 @@ class Importance(Check, operations=DIFFERENCES | PRODUCTS | _KEEPING | {"exp"}):
         self._inverted = Tags()
         """Their exponentials."""
 
-    @override
     def operation(self, operation: Operation) -> None:
         name, tensors, out = operation.name, operation.tensors, operation.out
         if not isinstance(out, Tensor):
@@ -145,7 +123,7 @@ class Importance(Check, operations=DIFFERENCES | PRODUCTS | _KEEPING | {"exp"}):
         if name in DIFFERENCES and len(tensors) == 2:
             sampler, policy = operation.tags[::-1] if name in _REVERSED else operation.tags
             is_policy = policy.has_any(OLD_LOGP) or (policy.from_model and policy.is_of_labels)
-            if sampler.is_column(ROLLOUT_LOGP) and is_policy and not policy.has_any(ROLLOUT_LOGP):
+            if sampler.is_column(tags.ROLLOUT_LOGP) and is_policy and not policy.has_any(tags.ROLLOUT_LOGP):
                 self._differences.put(out, UNKNOWN)
         elif name == "exp" and self._differences.of(tensors[0]) is not None:
             self._inverted.put(out, UNKNOWN)
@@ -153,17 +131,16 @@ class Importance(Check, operations=DIFFERENCES | PRODUCTS | _KEEPING | {"exp"}):
             for known in (self._differences, self._inverted):
                 if known.of(tensors[0]) is not None:
                     known.put(out, UNKNOWN)
-        for one, _, other, _ in operation.both_ways() if name in PRODUCTS else ():
+        for one, _, other, _ in operation.both_ways() if name in tags.PRODUCTS else ():
             if self._inverted.of(one) is not None and other.requires_grad:
-                self.trace.found(
-                    "TB507 wrong-weight",
+                self._found(
                     "an importance weight is the probability of the sampler, rollout_logp, over that of the policy; it "
-                    "is that of the policy over that of the sampler",
+                    "is that of the policy over that of the sampler"
                 )
 
 
 _FEWEST = 4
-_OUTCOMES = ADVANTAGES | RETURNS | REWARDS
+_OUTCOMES = ADVANTAGES | tags.RETURNS | tags.REWARDS
 
 
 @dataclass
@@ -178,7 +155,7 @@ class _Weighed:
     gradient: Tensor | None = None
 
 
-class Weights(Check, operations=DIFFERENCES | PRODUCTS | SMALLER | LARGER):
+class Weights(Check, code="TB507 wrong-weight", operations=DIFFERENCES | tags.PRODUCTS | tags.SMALLER | tags.LARGER):
     """The derivative of the loss by the log-probabilities of the policy, before the first optimizer step.
 
     It is ``-c * adv`` for a policy gradient, clipped or not, and the correlation is -1 after a normalization of ``adv``
@@ -193,23 +170,19 @@ class Weights(Check, operations=DIFFERENCES | PRODUCTS | SMALLER | LARGER):
         self._maximizes = False
         self._bounds: list[tuple[str, bool, bool]] = []
 
-    @override
     def operation(self, operation: Operation) -> None:
         if self.trace.steps or len(operation.tensors) != 2:
             return
-        self._has_reference = self._has_reference or any(tag.has_any(REF_LOGP) for tag in operation.tags)
+        self._has_reference = self._has_reference or any(tag.has_any(tags.REF_LOGP) for tag in operation.tags)
         if operation.name in DIFFERENCES:
-            self._find_ratio(operation)
-        elif operation.name in PRODUCTS:
+            for new, made, _, tag in operation.both_ways():
+                is_policy = made.from_model and new.requires_grad and new.grad_fn is not None
+                if tag.is_column(OLD_LOGP) and is_policy and not self.trace.is_replayed:
+                    self._watch(new, made, tag)
+        elif operation.name in tags.PRODUCTS:
             self._find_product(operation)
-        elif operation.name in SMALLER or operation.name in LARGER:
+        elif operation.name in tags.SMALLER or operation.name in tags.LARGER:
             self._find_bound(operation)
-
-    def _find_ratio(self, operation: Operation) -> None:
-        for new, made, _, tag in operation.both_ways():
-            is_policy = made.from_model and new.requires_grad and new.grad_fn is not None
-            if tag.is_column(OLD_LOGP) and is_policy and not self.trace.is_replayed:
-                self._watch(new, made, tag)
 
     def _find_product(self, operation: Operation) -> None:
         """Find ``logp * adv``: in a loss without a ratio, and with advantages that have a gradient."""
@@ -226,10 +199,10 @@ class Weights(Check, operations=DIFFERENCES | PRODUCTS | SMALLER | LARGER):
         """Report a gradient of what weighs a log-probability."""
         is_policy = ("act" in made.names or made.is_of_labels) and not made.has_any(_OUTCOMES)
         if is_policy and tag.from_model and tag.has_any(_OUTCOMES):
-            self.trace.found(
-                "TB504 wrong-gradient",
+            self._found(
                 f"the weight of a log-probability, from {listed(tag.names)}, has a gradient for {listed(tag.models)}; "
                 "detach it, as the loss of the policy must not train the critic",
+                code="TB504 wrong-gradient",
             )
 
     def _watch(self, new: Tensor, made: Tag, tag: Tag, sign: int = 1) -> None:
@@ -249,7 +222,7 @@ class Weights(Check, operations=DIFFERENCES | PRODUCTS | SMALLER | LARGER):
         if not all(tensor.requires_grad and tag.has_any(OLD_LOGP) and tag.has_any(ADVANTAGES) and tag.from_model
                    for tensor, tag in zip(operation.tensors, operation.tags, strict=True)):  # fmt: skip
             return
-        is_smaller, place = operation.name in SMALLER, here()
+        is_smaller, place = operation.name in tags.SMALLER, here()
 
         def look(gradient: Tensor) -> None:
             with torch.no_grad():
@@ -259,18 +232,15 @@ class Weights(Check, operations=DIFFERENCES | PRODUCTS | SMALLER | LARGER):
 
         operation.out.register_hook(look)  # type: ignore[no-untyped-call]  # torch does not say what it takes
 
-    @override
     def step(self, optimizer: torch.optim.Optimizer) -> None:
         known = [weighed for weighed in self._weighed if weighed.gradient is not None]
         if self.trace.steps or not known:
             return
         self._maximizes = any(group.get("maximize", False) for group in optimizer.param_groups)
-        with torch.no_grad():
-            found = [(weighed, weight) for weighed in known if (weight := self._examine(weighed)) is not None]
+        found = [(weighed, weight) for weighed in known if (weight := self._examine(weighed)) is not None]
         weights = [weight for weighed, weight in found if weighed.tag.models == found[0][0].tag.models]
         if len(weights) > 1 and not self._has_reference and max(weights) > 1.01 * min(weights) > 0:
-            self.trace.found(
-                "TB507 wrong-weight",
+            self._found(
                 f"a token of one micro-batch weighs {max(weights) / min(weights):.2f} times as much as one of another; "
                 "divide the sum of each by the number in the whole minibatch",
                 place=known[0].place,
@@ -280,8 +250,7 @@ class Weights(Check, operations=DIFFERENCES | PRODUCTS | SMALLER | LARGER):
             if (grows == is_smaller) == self._maximizes:
                 continue
             which = "smaller" if is_smaller else "larger"
-            self.trace.found(
-                "TB507 wrong-weight",
+            self._found(
                 f"the loss {'grows' if grows else 'falls'} with the {which} of the clipped and the unclipped "
                 "objective; PPO takes the smaller objective, or the larger of the negated ones",
                 place=place,
@@ -293,7 +262,7 @@ class Weights(Check, operations=DIFFERENCES | PRODUCTS | SMALLER | LARGER):
         gradient, rows = weighed.gradient, weighed.old.rows
         assert gradient is not None
         adv: Any = self.trace.origins.column(rows, ADVANTAGES)
-        mask: Any = self.trace.origins.column(rows, LOSS_MASKS)
+        mask: Any = self.trace.origins.column(rows, tags.LOSS_MASKS)
         if mask is not None and mask.shape == gradient.shape:
             mask = mask.bool()
             self._examine_mask(weighed, gradient, adv, mask)
@@ -310,15 +279,13 @@ class Weights(Check, operations=DIFFERENCES | PRODUCTS | SMALLER | LARGER):
         correlation = float(torch.corrcoef(torch.stack([slopes, values]))[0, 1])
         name = "advantage"
         if correlation > 0.3:
-            self.trace.found(
-                "TB507 wrong-weight",
+            self._found(
                 f"the loss grows with the log-probability of actions of high {name} (the correlation of its derivative "
                 f"and {name} is {correlation:.2f}, expected -1); is a sign wrong?",
                 place=weighed.place,
             )
         elif correlation > -0.3 and not self._has_reference and len(values) >= 16:
-            self.trace.found(
-                "TB507 wrong-weight",
+            self._found(
                 f"the weight of a log-probability does not go with its {name} (the correlation of the derivative and "
                 f"{name} is {correlation:.2f}, expected -1); is it that of another row, or another value?",
                 place=weighed.place,
@@ -340,8 +307,7 @@ class Weights(Check, operations=DIFFERENCES | PRODUCTS | SMALLER | LARGER):
     def _examine_mask(self, weighed: _Weighed, gradient: Tensor, adv: Any, mask: Tensor) -> None:
         outside = int((gradient[~mask] != 0).sum())
         if outside:
-            self.trace.found(
-                "TB507 wrong-weight",
+            self._found(
                 f"{outside} tokens outside loss_mask have an effect on the loss; padding, prompts and tokens of tools "
                 "were not sampled by the policy",
                 place=weighed.place,
@@ -350,8 +316,7 @@ class Weights(Check, operations=DIFFERENCES | PRODUCTS | SMALLER | LARGER):
         if isinstance(adv, Tensor) and adv.shape == gradient.shape:
             unused = int(((gradient == 0) & mask & (adv != 0)).sum())
             if unused:
-                self.trace.found(
-                    "TB507 wrong-weight",
+                self._found(
                     f"{unused} of {int(mask.sum())} tokens in loss_mask have no effect on the loss; is a mask shifted?",
                     place=weighed.place,
                     is_certain=_is_shifted(gradient != 0, mask),  # Tokens may be left out on purpose.
