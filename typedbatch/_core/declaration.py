@@ -93,11 +93,7 @@ def schema_version(version: int) -> Callable[[C], C]:
 
 
 def declare(cls: type) -> None:
-    """Record where a class is declared, and read its declaration.
-
-    Raises:
-        DeclarationError: The declaration can never be read.
-    """
+    """Record where a class is declared, and read its declaration."""
     frame = sys._getframe(1)
     hooks = ("__init_subclass__", "__new__")
     # The globals of code that exec() runs may lack a name.

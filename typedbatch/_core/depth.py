@@ -28,9 +28,6 @@ def require_depth(value: Any, contents: Callable[[Any], Mapping[Any, Any] | None
         value: The outermost container.
         contents: Function that returns the names and values in a container, of a batch or of another library, and
             None for anything that is not a container.
-
-    Raises:
-        StructureError: Containers are nested too deep; the error names the first field that is.
     """
     level: list[tuple[str, Mapping[Any, Any]]] = [("", contents(value) or {})]
     for _ in range(DEEPEST + 1):

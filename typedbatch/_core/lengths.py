@@ -20,11 +20,7 @@ MOST_ROWS: Final = MOST_BYTES // intp(0).itemsize
 
 
 def require_at_least(least: int, value: Any, name: str) -> int:
-    """Return ``value`` as an int, after checking that it is a whole number of at least ``least``.
-
-    Raises:
-        SizeError: ``value`` is something else; the error calls it ``name``.
-    """
+    """Return ``value`` as an int, after checking that it is a whole number of at least ``least``."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -35,11 +31,7 @@ def require_at_least(least: int, value: Any, name: str) -> int:
 
 
 def require_at_most(most: int, value: int, name: str) -> int:
-    """Return ``value``, after checking that it is at most ``most``, a limit of what memory can hold.
-
-    Raises:
-        SizeError: ``value`` is larger; the error calls it ``name``.
-    """
+    """Return ``value``, after checking that it is at most ``most``, a limit of what memory can hold."""
     if value > most:
         raise SizeError(f"{name} must be {most} or less, the most that an array can hold, got {value}")
     return value
@@ -57,12 +49,7 @@ def require_tree(batch: Any, who: str) -> Any:
 
 
 def require_bounded(batch: Any, who: str) -> Any:
-    """Return ``batch``, after checking that it is a Batch that is not nested too deep.
-
-    Raises:
-        LeafError: ``batch`` is not a Batch.
-        StructureError: Batches are nested more than 100 deep.
-    """
+    """Return ``batch``, after checking that it is a Batch that is not nested too deep."""
     tree = require_tree(batch, who)
     require_depth(tree)
     return tree
@@ -72,9 +59,6 @@ def count_rows(fields: Mapping[str, Any]) -> int | None:
     """Return the length of the shortest field, or None if nothing has rows.
 
     Reserved fields and ``None`` do not count.
-
-    Raises:
-        NoLengthError: A leaf is a scalar, which has no rows.
     """
     if set(map(type, fields.values())) == _ARRAYS:
         with suppress(TypeError):  # An array without dimensions raises it; the error below names the field.
@@ -140,13 +124,7 @@ def _shared(leaf: Any, rows: int | None) -> int | Literal[False] | None:
 
 
 def rows_to_take(tree: Tree) -> int:
-    """Return the number of rows of a batch, after checking that its rows may be taken.
-
-    Raises:
-        RowIndexError: The record declares different first dimensions, so its fields have no rows in common.
-        StructureError: The fields have different lengths.
-        NoLengthError: A leaf is a scalar.
-    """
+    """Return the number of rows of a batch, after checking that its rows may be taken."""
     cls: Any = type(tree)
     if cls._row_guard is not None:  # The name is private because a public one could be a field.
         cls._row_guard(tree)
@@ -154,12 +132,7 @@ def rows_to_take(tree: Tree) -> int:
 
 
 def equal_rows(fields: Mapping[str, Any]) -> int:
-    """Return the length that all fields share; for operations that would lose rows otherwise.
-
-    Raises:
-        StructureError: The fields have different lengths.
-        NoLengthError: A leaf is a scalar.
-    """
+    """Return the length that all fields share; for operations that would lose rows otherwise."""
     rows = _equal_arrays(fields)
     if rows is not None:
         return rows
@@ -206,11 +179,7 @@ def _equal_arrays(fields: Mapping[str, Any]) -> int | None:
 
 
 def require_rows(values: Tree, rows: int) -> None:
-    """Raise an error unless every leaf has ``rows`` rows; ``None`` and reserved fields do not count.
-
-    Raises:
-        StructureError: A leaf has another number of rows.
-    """
+    """Raise an error unless every leaf has ``rows`` rows; ``None`` and reserved fields do not count."""
     for path, leaf in leaves(values.__dict__):
         shape = leading_shape(leaf)
         if shape[:1] != (rows,) and KINDS[type(leaf)] is not Kind.NONE and not isinstance(leaf, Tree):

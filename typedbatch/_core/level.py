@@ -102,9 +102,6 @@ def set_default(level: str, who: str) -> None:
 
     ``"values:first=256"`` sets the level ``"values"`` and the number of rows whose values are read, and
     ``"values:batches=3"`` the number of batches at each boundary.
-
-    Raises:
-        SettingError: The level does not exist, or the number is not one.
     """
     global _default
     _default = _parsed(level, who)
@@ -132,11 +129,7 @@ def _parsed(text: object, who: str) -> _Setting:
 
 
 def _required(level: object, key: str, number: Any) -> int | None:
-    """Return the number of rows or batches.
-
-    Raises:
-        SettingError: It is not one, or the level is another than ``"values"``.
-    """
+    """Return the number of rows or batches."""
     if number is None:
         return None
     what = "rows" if key == "first" else "batches"
@@ -148,11 +141,7 @@ def _required(level: object, key: str, number: Any) -> int | None:
 
 
 def level_named(name: object, who: str) -> Level:
-    """Return the level called ``name``, in any case.
-
-    Raises:
-        SettingError: The level does not exist; the error calls the setting ``who``.
-    """
+    """Return the level called ``name``, in any case."""
     for level in _LEVELS:
         if isinstance(name, str) and level == name.lower():
             return level

@@ -91,11 +91,7 @@ def keep_meta(tree: Tree, out: Tree) -> dict[str, Any]:
 
 
 def as_meta(given: object) -> dict[str, Any]:
-    """Return a new dict with the keys and values given as meta.
-
-    Raises:
-        LeafError: ``given`` is not a dict with strings as keys.
-    """
+    """Return a new dict with the keys and values given as meta."""
     if not isinstance(given, Mapping):
         raise LeafError(
             f"meta must be a dict, got {describe(given)}; for a field of that name write Batch({{'meta': ...}})"

@@ -52,9 +52,6 @@ def to_tensor(array: Any) -> Tensor:
 
     Args:
         array: Array or scalar of numpy, of a numeric or bool dtype.
-
-    Raises:
-        LeafError: Torch has no such dtype, or something in the array is masked.
     """
     if obstacle := mask_obstacle(array):
         raise LeafError(f"a masked array cannot become a tensor: {obstacle}")
@@ -84,11 +81,7 @@ def cast_floats(
 
 
 def to_array(tensor: Tensor) -> NDArray[Any]:
-    """Return a tensor as an array on the same memory; only tensors on a GPU or of a dtype that numpy lacks are copied.
-
-    Raises:
-        LeafError: The tensor is sparse, quantized or nested, or has no memory.
-    """
+    """Return a tensor as an array on the same memory; one on a GPU or of a dtype that numpy lacks is copied."""
     try:
         return tensor.numpy()
     except (TypeError, RuntimeError):
@@ -177,11 +170,7 @@ def bits(dtype: torch.dtype) -> np.dtype[Any]:
 
 
 def dtype_named(name: str) -> torch.dtype:
-    """Return the torch dtype called ``name``, without the imports that ``torch.<name>`` may start.
-
-    Raises:
-        StorageError: Torch has no such dtype.
-    """
+    """Return the torch dtype called ``name``, without the imports that ``torch.<name>`` may start."""
     found = vars(torch).get(name)
     if not isinstance(found, torch.dtype):
         raise StorageError(f"torch has no dtype {name!r}")

@@ -27,12 +27,7 @@ T = TypeVar("T", bound=Tree)
 
 
 def apply(operation: Operation, *operands: Any) -> Any:
-    """Apply ``operation`` to the leaves of the operands that are Batches; other operands are passed on to every leaf.
-
-    Raises:
-        StructureError: The Batches have different fields, or one has a Batch where another has a leaf.
-        LeafError: The operation does not take a leaf, as text in an addition.
-    """
+    """Apply ``operation`` to the leaves of operands that are Batches; others are passed on to every leaf."""
     trees = [operand for operand in operands if kind_of(operand) is Kind.BATCH]
     first = trees[0]
     for other in trees[1:]:

@@ -84,11 +84,7 @@ def clear_rows(tree: Tree, index: Any) -> None:
 
 
 def region_of(leaf: Any, index: Any) -> tuple[int, ...]:
-    """Return the shape of ``leaf[index]``.
-
-    Raises:
-        RowIndexError: The leaf cannot be indexed so.
-    """
+    """Return the shape of ``leaf[index]``."""
     shape = tuple(leaf.shape)
     if shape and not isinstance(index, tuple):
         with suppress(IndexError, TypeError, ValueError, OverflowError):
@@ -282,11 +278,7 @@ _NOTHING: Any = object()
 
 
 def fill(column: Any, default: Any) -> None:
-    """Fill a new column with the default, or for None with the null of its dtype, if it has one.
-
-    Raises:
-        RowAssignmentError: The default does not fit the dtype.
-    """
+    """Fill a new column with the default, or for None with the null of its dtype, if it has one."""
     if default is not None:
         column[...] = default if is_objects(column) else fitted(column, np.asarray(default))
     elif (null := _null_of(column)) is not _NOTHING:
@@ -301,10 +293,6 @@ def require_all(values: Any, rows: int, index: Any, counted: Any = ...) -> None:
         rows: Number of rows of the column.
         index: Rows that get ``values``.
         counted: Index of the rows that have to get a value; by default all.
-
-    Raises:
-        RowAssignmentError: Some rows get no value, and the dtype has no null to show that.
-        RowIndexError: The column cannot be indexed so.
     """
     if _null_of(values) is not _NOTHING:
         return

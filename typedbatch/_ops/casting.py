@@ -24,12 +24,7 @@ _WIDEST: Final = ("int64", "uint64", "float64", "bool", "longdouble", "float32",
 
 
 def fitted(target: Any, value: Any) -> Any:
-    """Return ``value`` as an array or tensor of the kind, the dtype and the device of ``target``.
-
-    Raises:
-        RowAssignmentError: The conversion would change values beyond rounding, or lose their mask, or ``target`` cannot
-            hold such a value.
-    """
+    """Return ``value`` as an array or tensor of the kind, the dtype and the device of ``target``."""
     if KINDS[type(target)] is not TENSOR:
         return _fitted_array(target, value)
     if KINDS[type(value)] is not TENSOR:
@@ -57,11 +52,7 @@ def fitted(target: Any, value: Any) -> Any:
 
 
 def require_no_mask(value: Any) -> None:
-    """Raise an error if anything in a value is masked, since a plain column would store it as data.
-
-    Raises:
-        RowAssignmentError: Something is masked.
-    """
+    """Raise an error if anything in a value is masked, since a plain column would store it as data."""
     if obstacle := mask_obstacle(value):
         raise RowAssignmentError(obstacle)
 

@@ -122,11 +122,7 @@ def cat_trees(batches: Iterable[Any], missing: Missing, convert: Convert, meta: 
 
 
 def _require_aligned(cls: type[Tree], parts: Sequence[Mapping[str, Any]]) -> None:
-    """Raise an error if a part of a record has fields of different lengths, or warn of one of a plain batch.
-
-    Raises:
-        StructureError: The rows of a record would no longer match once its fields are joined one by one.
-    """
+    """Raise an error if a part of a record has fields of different lengths, or warn of one of a plain batch."""
     if sum(map(bool, parts)) < 2:
         return
     for number, part in enumerate(parts):
@@ -156,11 +152,7 @@ def _as_batches(batches: Iterable[Any], missing: Missing | Tree) -> Sequence[Any
 
 
 def as_list(batches: Iterable[Any]) -> list[Any]:
-    """Return several batches as a list.
-
-    Raises:
-        LeafError: ``batches`` is not iterable.
-    """
+    """Return several batches as a list."""
     if not isinstance(batches, Iterable):
         raise LeafError(f"a list of Batches or dicts can be joined, got {describe(batches)}")
     return list(batches)
@@ -193,11 +185,7 @@ def _columns_with_gaps(rows: Sequence[Mapping[str, Any]], missing: Missing) -> d
 
 
 def require_names(names: Mapping[str, Any]) -> None:
-    """Raise an error unless every key may be the name of a field.
-
-    Raises:
-        FieldNameError: A key is not a string, or is the name of a method that copy, pickle or numpy would call.
-    """
+    """Raise an error unless every key may be the name of a field."""
     if set(map(type, names)) <= {str} and CALLED_ON_BATCHES.isdisjoint(names):
         return
     for name in names:
@@ -248,11 +236,7 @@ def _stack_values(values: list[Any], axis: int, missing: Missing, convert: Conve
 
 
 def stack_leaves(values: list[Any], kinds: set[Kind], axis: int) -> Any:
-    """Stack leaves of these kinds.
-
-    Raises:
-        StructureError: The leaves do not fit together.
-    """
+    """Stack leaves of these kinds."""
     if kinds == {Kind.TENSOR}:
         return _joined(sys.modules["torch"].stack, values, axis)
     if kinds == {Kind.DISTRIBUTION}:
@@ -483,11 +467,7 @@ def keeps_whole_numbers(values: Sequence[Any], array: NDArray[Any]) -> bool:
 
 
 def require_same_dates(values: Iterable[Any], joined: NDArray[Any]) -> None:
-    """Raise an error if joining has changed a date, as it does if one is far away and another is in nanoseconds.
-
-    Raises:
-        ValueError: A date has changed.
-    """
+    """Raise an error if joining has changed a date, as it does if one is far away and another is in nanoseconds."""
     for value in values:
         given = np.asarray(value)
         other_unit = given.dtype != joined.dtype and given.dtype.num in DATES
@@ -498,11 +478,7 @@ def require_same_dates(values: Iterable[Any], joined: NDArray[Any]) -> None:
 
 
 def join_masked(join: Callable[..., Any], values: Sequence[Any], axis: int) -> Any:
-    """Join arrays and numbers, some with a mask, into a masked array; numpy's own functions may lose the mask.
-
-    Raises:
-        StructureError: The values do not fit together.
-    """
+    """Join arrays and numbers, some with a mask, into a masked array; numpy's own functions may lose the mask."""
     dtype = next((value.dtype for value in values if value is not np.ma.masked), None)
     data = [np.zeros((), dtype) if value is np.ma.masked else np.ma.getdata(value) for value in values]
     mask = [np.ma.getmaskarray(value) for value in values]

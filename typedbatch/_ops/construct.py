@@ -51,10 +51,6 @@ def to_leaf(value: Any) -> Any:
     object array                               the very same object, whatever it holds
     text, set, function, distribution ...      the very same object
     ========================================== ====================================================
-
-    Raises:
-        LeafError: Arrays or tensors in a list do not fit together.
-        FieldNameError: A ``dict`` has a key that is not a string.
     """
     convert = _CONVERT.get(KINDS[type(value)])
     return value if convert is None else convert(value)
@@ -117,11 +113,7 @@ def set_fields(target: dict[str, Any], fields: Mapping[str, Any], owner: type) -
 
 
 def fields_from(data: object) -> Mapping[str, Any]:
-    """Return the fields given by the constructor's first argument.
-
-    Raises:
-        LeafError: ``data`` is not a mapping, a Batch, or a list or object array of these.
-    """
+    """Return the fields given by the constructor's first argument."""
     if isinstance(data, Tree):
         return shallow(data).__dict__
     if isinstance(data, Mapping) and kind_of(data) is not Kind.TENSORDICT:
@@ -144,11 +136,7 @@ def stacked(rows: Sequence[Any]) -> dict[str, Any]:
 
 
 def require_flag(copy: object) -> None:
-    """Raise an error unless the argument ``copy`` is True.
-
-    Raises:
-        LeafError: ``copy`` is anything else, and so meant as a field.
-    """
+    """Raise an error unless the argument ``copy`` is True."""
     if copy is not True:
         raise LeafError(
             f"copy= must be True or False, got {describe(copy)}; for a field of that name write Batch({{'copy': ...}})"
@@ -156,12 +144,7 @@ def require_flag(copy: object) -> None:
 
 
 def give_meta(tree: Tree, data: object, meta: Any) -> None:
-    """Set the meta of a new batch to ``meta``, or for None to the meta of the batch or batches in ``data``.
-
-    Raises:
-        LeafError: ``meta`` is not a dict with strings as keys.
-        StructureError: The batches have different meta.
-    """
+    """Set the meta of a new batch to ``meta``, or for None to the meta of the batch or batches in ``data``."""
     if meta is not None:
         found = as_meta(meta)
     elif isinstance(data, Tree):

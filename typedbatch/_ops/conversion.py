@@ -90,11 +90,7 @@ _torch_side: list[Any] = []
 
 
 def torch_side() -> Any:
-    """Import ``typedbatch._core.tensors``, and with it torch, at the first tensor, and return that module.
-
-    Raises:
-        MissingDependencyError: Torch is not installed.
-    """
+    """Import ``typedbatch._core.tensors``, and with it torch, at the first tensor, and return that module."""
     if not _torch_side:  # a list and no functools.cache, of which torch.compile warns
         try:
             from typedbatch._core import tensors
@@ -105,11 +101,7 @@ def torch_side() -> Any:
 
 
 def require_device(device: Any) -> None:
-    """Raise an error if torch has no such device; None is allowed.
-
-    Raises:
-        SettingError: Torch has no such device.
-    """
+    """Raise an error if torch has no such device; None is allowed."""
     if device is None:
         return
     try:
@@ -153,11 +145,7 @@ def _tensor_maker(device: Device | None) -> Callable[[Any], Any]:
 
 
 def leaf_to_device(device: Device | None, dtype: Dtype | None = None) -> Callable[[Any], Any]:
-    """Return a function that turns a leaf into a tensor; integers and flags keep their dtype.
-
-    Raises:
-        SettingError: Torch has no such device, or the dtype is not one of its floating ones.
-    """
+    """Return a function that turns a leaf into a tensor; integers and flags keep their dtype."""
     floating = float_dtype(dtype)
     if device is None or device == "cpu":
         return _cpu_maker(device, floating)
@@ -183,11 +171,7 @@ def _cpu_maker(device: Device | None, floating: Any) -> Callable[[Any], Any]:
 
 
 def torch_dtype(dtype: Any) -> Any:
-    """Return a dtype of torch; None stays None, and Python's ``float`` becomes torch's default dtype.
-
-    Raises:
-        SettingError: Torch has no such dtype.
-    """
+    """Return a dtype of torch; None stays None, and Python's ``float`` becomes torch's default dtype."""
     torch = torch_side().torch
     if dtype is None or isinstance(dtype, torch.dtype):
         return dtype
@@ -198,11 +182,7 @@ def torch_dtype(dtype: Any) -> Any:
 
 
 def float_dtype(dtype: Any) -> Any:
-    """Return a dtype of torch as :func:`torch_dtype` does, for the floating leaves of a batch.
-
-    Raises:
-        SettingError: Torch has no such dtype, or it is an integer or bool dtype.
-    """
+    """Return a dtype of torch as :func:`torch_dtype` does, for the floating leaves of a batch."""
     dtype = torch_dtype(dtype)
     if dtype is None or dtype.is_floating_point or dtype.is_complex:
         return dtype
@@ -216,9 +196,6 @@ def leaf_to_torch(dtype: Dtype | None, device: Device | None, only_floats: bool 
         dtype: Dtype of the tensors, as :func:`torch_dtype` returns it.
         device: Device of the tensors.
         only_floats: Whether ``dtype`` is for floating leaves only, so that integers keep their dtype.
-
-    Raises:
-        SettingError: Torch has no such device.
     """
     side = torch_side()
     require_device(device)
@@ -320,11 +297,7 @@ def map_leaves(
 
 
 def map_values(ragged: Any, function: Callable[[Any], Any]) -> Any:
-    """Return the same sequences with ``function`` applied to every leaf of their values.
-
-    Raises:
-        StructureError: ``function`` has changed the number of rows of a leaf.
-    """
+    """Return the same sequences with ``function`` applied to every leaf of their values."""
     values = map_leaves(ragged.values, function)
     require_rows(values, int(ragged.sizes.sum()))
     return new_sequences(type(ragged), values, ragged.sizes)

@@ -34,11 +34,7 @@ def from_rows(cls: type[B], rows: Iterable[Any], missing: MissingInRows, meta: M
 
 
 def fields_of_rows(rows: Iterable[Any]) -> list[Mapping[str, Any]]:
-    """Return the fields of each row.
-
-    Raises:
-        LeafError: ``rows`` is not a list of dicts and Batches.
-    """
+    """Return the fields of each row."""
     if isinstance(rows, (str, bytes, Mapping, Tree)) or not isinstance(rows, Iterable):
         raise LeafError(f"from_rows() takes a list of dicts or Batches, one for each row, got {describe(rows)}")
     found: list[Mapping[str, Any]] = []
@@ -54,12 +50,7 @@ def fields_of_rows(rows: Iterable[Any]) -> list[Mapping[str, Any]]:
 
 
 def columns_of(rows: Sequence[Mapping[str, Any]], missing: MissingInRows, declared: frozenset[str]) -> dict[str, Any]:
-    """Return a column for each key of the rows; those named in ``declared`` are columns of objects in any case.
-
-    Raises:
-        StructureError: With ``"error"``, a row lacks a key that another has.
-        SettingError: ``missing`` is not one of its three values.
-    """
+    """Return a column for each key of the rows; those named in ``declared`` are columns of objects in any case."""
     if missing not in ("error", "none", "zero"):
         raise SettingError(f"missing= must be 'error', 'none' or 'zero', got {missing!r}")
     return _columns(rows, range(len(rows)), missing, declared)

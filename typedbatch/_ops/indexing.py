@@ -40,9 +40,6 @@ def take(tree: T, index: Any) -> T:
 
     Integers and slices give views, arrays and masks give copies, as in numpy and torch. Reserved fields and ``None``
     stay unchanged.
-
-    Raises:
-        RowIndexError: A leaf cannot be indexed so; the error names the field.
     """
     if not tree.__dict__:
         raise RowIndexError(f"{type(tree).__name__}() has no fields, and so no rows to take")

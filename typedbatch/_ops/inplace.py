@@ -68,11 +68,7 @@ def is_operand(value: object) -> bool:
 
 
 def require_same_names(first: Tree, other: Tree) -> None:
-    """Raise an error unless two batches have the same fields.
-
-    Raises:
-        StructureError: The batches have different fields.
-    """
+    """Raise an error unless two batches have the same fields."""
     if first.__dict__.keys() != other.__dict__.keys():
         one, two = (", ".join(map(repr, tree.__dict__)) or "no fields" for tree in (first, other))
         raise StructureError(f"the batches have different fields: {one} and {two}; values are paired by name")

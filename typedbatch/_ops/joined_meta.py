@@ -22,11 +22,7 @@ _RULES: Final = ("error", "first", "drop")
 
 
 def require_rule(rule: Any) -> None:
-    """Raise an error unless ``rule`` is a :data:`MetaRule`.
-
-    Raises:
-        SettingError: ``rule`` is something else.
-    """
+    """Raise an error unless ``rule`` is a :data:`MetaRule`."""
     if isinstance(rule, Mapping):
         if wrong := next((key for key, function in rule.items() if not callable(function)), None):
             raise SettingError(f"meta= must have a function for each key, got {rule[wrong]!r} for {wrong!r}")
@@ -42,9 +38,6 @@ def joined_meta(parts: Sequence[Mapping[str, Any]], rule: MetaRule | None) -> di
     Args:
         parts: Fields of each batch.
         rule: Treatment of a key that differs; None for an error where the caller takes the meta itself, and no rule.
-
-    Raises:
-        StructureError: With the rule ``"error"``, or no function for it, a key differs or some batches lack it.
     """
     metas = [part.meta if isinstance(part, FieldsWithMeta) else {} for part in parts if part]
     joined = {}

@@ -68,12 +68,7 @@ def drop_null(tree: T) -> T:
 
 
 def complete_rows(tree: Tree) -> NDArray[np.bool_]:
-    """Return an array of bools that is True for each row without a null.
-
-    Raises:
-        StructureError: The fields have different lengths.
-        NoLengthError: A leaf is a scalar.
-    """
+    """Return an array of bools that is True for each row without a null."""
     complete = np.ones(equal_rows(tree.__dict__), bool)
     for _, leaf in leaves(tree.__dict__):
         if KINDS[type(leaf)] in (Kind.ARRAY, Kind.TENSOR):

@@ -29,9 +29,6 @@ def take_or_zeros(tree: T, rows: NDArray[np.intp]) -> T:
 
     Objects are filled with ``None``, and a ``Ragged`` with empty sequences; it has one dimension of rows. ``None`` and
     reserved fields stay unchanged. Everything else is copied.
-
-    Raises:
-        RowIndexError: A row number is out of range, or a field cannot be filled with zeros, as a distribution.
     """
     absent = np.flatnonzero(rows < 0)
     return RowNumbers(rows, absent if len(absent) else None).of_tree(tree)
@@ -131,10 +128,6 @@ def fill_absent(tree: Tree, absent: NDArray[np.bool_], value: float | Mapping[st
         tree: New tree, which is changed.
         absent: Array that is True where the zeros are.
         value: Number for all leaves of numbers, or numbers by the dotted names of leaves.
-
-    Raises:
-        StructureError: A name in ``value`` is not that of a leaf.
-        RowAssignmentError: The dtype of a leaf cannot hold the number.
     """
     if isinstance(value, Mapping):
         numbers: dict[str, Any] = dict(value)

@@ -19,11 +19,7 @@ from typedbatch.errors import RowIndexError, SizeError, StructureError
 
 
 def require_countable(sizes: NDArray[np.intp]) -> None:
-    """Raise an error if the sum of lengths is more rows than an array can have, where numpy's sum would wrap around.
-
-    Raises:
-        SizeError: The sum is too large.
-    """
+    """Raise an error if the sum of lengths is more rows than an array can have, where numpy's sum would wrap around."""
     if int(sizes.max(initial=0)) * sizes.size > MOST_ROWS and (rows := sum(sizes.reshape(-1).tolist())) > MOST_ROWS:
         raise SizeError(f"lengths sum up to {rows} rows, and an array has {MOST_ROWS} at most")
 
@@ -36,9 +32,6 @@ def take_sequences(ragged: Sequences, index: Any) -> Any:
     Args:
         ragged: Sequences to index.
         index: An int, a slice, ``...``, or an array of row numbers or bools, in one dimension.
-
-    Raises:
-        RowIndexError: The index is out of range, or has more than one dimension.
     """
     if not ragged.sizes.shape:
         raise RowIndexError(f"{describe(ragged)} is a single sequence, without rows to take; .values has its contents")
@@ -101,11 +94,7 @@ def gathered_rows(starts: NDArray[np.intp], sizes: NDArray[np.intp]) -> NDArray[
 
 
 def cat_sequences(parts: Sequence[Sequences], missing: Missing) -> Any:
-    """Return the sequences of all parts, one after the other.
-
-    Raises:
-        StructureError: The values do not fit together, or a part is a single sequence, without rows.
-    """
+    """Return the sequences of all parts, one after the other."""
     for part in parts:
         if not part.sizes.shape:
             raise StructureError(f"{describe(part)} is a single sequence, without rows to concatenate; stack joins it")
@@ -113,11 +102,7 @@ def cat_sequences(parts: Sequence[Sequences], missing: Missing) -> Any:
 
 
 def stack_sequences(parts: Sequence[Sequences], axis: int) -> Any:
-    """Return single sequences, as rows of a batch hold them, as one ``Ragged``.
-
-    Raises:
-        StructureError: A part has rows already, or the new dimension is not the first.
-    """
+    """Return single sequences, as rows of a batch hold them, as one ``Ragged``."""
     if axis != 0 or any(part.sizes.shape for part in parts):
         raise StructureError(
             f"{describe(parts[0])} cannot be stacked, as sequences have one dimension of rows; use cat"
@@ -133,11 +118,7 @@ def _joined(parts: Sequence[Sequences], sizes: Sequence[NDArray[np.intp]], missi
 
 
 def spread_sequences(rows: Sequences, there: NDArray[np.bool_]) -> Any:
-    """Return a value with ``rows`` where ``there`` is true, and empty sequences elsewhere.
-
-    Raises:
-        StructureError: The number of sequences is not that of true values.
-    """
+    """Return a value with ``rows`` where ``there`` is true, and empty sequences elsewhere."""
     if len(rows.sizes) != there.sum():
         raise StructureError(
             f"its batches have {there.sum()} rows, got {describe(rows)}; only equal lengths can be filled"
@@ -154,9 +135,6 @@ def take_jagged(tensor: Any, index: Any, refusal: RuntimeError) -> Any:
         tensor: Any tensor.
         index: Index of the rows: an int, a slice or an array.
         refusal: Error from torch; it is raised again for a tensor that is not nested.
-
-    Raises:
-        RowIndexError: The tensor is nested but not jagged, or has gaps, or its rows do not come next.
     """
     if not tensor.is_nested:
         if tensor.layout is not sys.modules["torch"].strided:
@@ -168,11 +146,7 @@ def take_jagged(tensor: Any, index: Any, refusal: RuntimeError) -> Any:
 
 
 def cat_jagged(tensors: Sequence[Any]) -> Any:
-    """Concatenate jagged tensors along their rows.
-
-    Raises:
-        StructureError: A tensor is not jagged, or the tensors do not fit together.
-    """
+    """Concatenate jagged tensors along their rows."""
     if not all(tensor.is_nested and _is_plain(tensor) for tensor in tensors):
         raise StructureError(f"{', '.join(map(describe, tensors))} cannot be joined; {_MAKE_JAGGED}")
     return _as_jagged(cat_sequences([_as_sequences(tensor) for tensor in tensors], "error"))

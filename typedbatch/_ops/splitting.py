@@ -42,11 +42,7 @@ def split(tree: T, size: Any, shuffle: bool, merge_last: bool, rng: Rng) -> Iter
 
 
 def bounds(rows: int, size: Any, merge_last: bool) -> Iterator[tuple[int, int]]:
-    """Yield the first row of each piece, and the row after its last.
-
-    Raises:
-        SizeError: ``size`` is 0 or below -1, or not an integer.
-    """
+    """Yield the first row of each piece, and the row after its last."""
     if not isinstance(size, (int, np.integer)) or (size < 1 and size != -1):
         raise SizeError(f"split() takes a number of rows above 0, or -1 for all of them, got {size!r}")
     size = max(rows, 1) if size == -1 else size
@@ -59,11 +55,7 @@ def bounds(rows: int, size: Any, merge_last: bool) -> Iterator[tuple[int, int]]:
 
 
 def permutation(rows: int, rng: Rng) -> NDArray[np.intp]:
-    """Return the numbers from 0 to ``rows - 1`` in random order.
-
-    Raises:
-        SettingError: ``rng`` is not a source of randomness.
-    """
+    """Return the numbers from 0 to ``rows - 1`` in random order."""
     torch, source = sys.modules.get("torch"), cast("Any", rng)
     if torch is not None and isinstance(source, torch.Generator):
         order: NDArray[np.intp] = torch.randperm(rows, generator=source, device=source.device).cpu().numpy()

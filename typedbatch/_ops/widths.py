@@ -65,10 +65,6 @@ def same_widths(batches: Iterable[Any], widths: Widths, pad_token_id: int | None
         widths: ``"pad"``, or the sides of fields by their dotted names.
         pad_token_id: Id for padded positions; None where no ids are padded.
         first: Number of axes that are left as they are.
-
-    Raises:
-        SettingError: ``widths`` is something else, names a field that does not exist, or ``pad_token_id`` is missing.
-        StructureError: The side of a field is unknown.
     """
     sides = widths if isinstance(widths, Mapping) else {}
     if (widths != "pad" and not isinstance(widths, Mapping)) or not {*sides.values()} <= {"left", "right"}:
@@ -141,11 +137,7 @@ def _can_be_padded(leaf: Any) -> bool:
 def _side_of(
     name: str, own: tuple[int, tuple[int, ...]], parts: Sequence[Part], first: int, dims: Mapping[str, str]
 ) -> str:
-    """Return the side on which a field is padded.
-
-    Raises:
-        StructureError: It is unknown.
-    """
+    """Return the side on which a field is padded."""
     if name in _OF_PROMPTS:
         return "left"
     if any("attention_mask" in part for part in parts):
@@ -167,11 +159,7 @@ def _side_of(
 
 
 def _side_of_sequences(name: str, parts: Sequence[Part]) -> str:
-    """Return the side of the padding of whole sequences.
-
-    Raises:
-        StructureError: No row has padding, or rows have it on both sides.
-    """
+    """Return the side of the padding of whole sequences."""
     found = set()
     has_prompts = False
     for part in parts:

@@ -142,11 +142,7 @@ def base_of_view(array: NDArray[Any]) -> NDArray[Any] | None:
 
 
 def leading(index: Any, rows: int) -> tuple[int, ...]:
-    """Return the dimensions that take the place of the rows in ``array[index]``, for an array of ``rows`` rows.
-
-    Raises:
-        IndexError: The index is out of range.
-    """
+    """Return the dimensions that take the place of the rows in ``array[index]``, for an array of ``rows`` rows."""
     if type(index) is int and -rows <= index < rows:
         return ()
     shape: tuple[int, ...] = np.empty(rows, bool)[index].shape
@@ -181,9 +177,6 @@ def once_each(writes: list[Write], may_be_itself: bool = False) -> list[Write]:
     Args:
         writes: Writes, each of which is known to succeed.
         may_be_itself: Whether a leaf can be its own value, as in ``b += b``.
-
-    Raises:
-        StructureError: Two leaves share a part of their memory, or all of it and get different values.
     """
     leaves = [write.leaf for write in writes if KINDS[type(write.leaf)] is not SCALAR]
     read = [None if may_be_itself and write.value is write.leaf else write.value for write in writes]
