@@ -32,6 +32,20 @@ def test_keywords_and_a_dict_make_the_same_batch(batch):
     )
 
 
+def test_batches_nest_as_batches_and_as_dicts():
+    expected = """
+        Batch(
+            obs: Batch(
+                     x: array(1),
+                     y: array(2),
+                 ),
+            act: array(5),
+        )
+        """
+    assert_shows(Batch(obs=Batch(x=1, y=2), act=5), expected)
+    assert_shows(Batch(obs={"x": 1, "y": 2}, act=5), expected)
+
+
 @pytest.mark.parametrize(
     "rows",
     [
