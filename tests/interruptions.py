@@ -16,25 +16,20 @@ class Interruption(BaseException):
     """Stands for ``KeyboardInterrupt``."""
 
 
-def interrupted(call: Callable[[], Any], moment: int, *, bytecodes_but_in: str | None = None) -> int:
-    """Call a function, raise an exception at one of its moments, and return the number of moments before it.
+def interrupted(call: Callable[[], Any], moment: int) -> int:
+    """Call a function, raise an exception before one of its lines in the package, and return the number of lines.
 
     Args:
         call: Function to call.
-        moment: Number of the moment, from 0; above the last one, the call is not interrupted.
-        bytecodes_but_in: None if the moments are before each line of the package. Otherwise they are also before each
-            bytecode of a line, except in the folder of the package that has this name.
+        moment: Number of the line, from 0; above the last one, the call is not interrupted.
     """
     moments = 0
 
     def trace(frame: Any, event: str, _: Any) -> Any:
         nonlocal moments
-        file = frame.f_code.co_filename
-        if not file.startswith(PACKAGE):
+        if not frame.f_code.co_filename.startswith(PACKAGE):
             return None
-        if bytecodes_but_in is not None:
-            frame.f_trace_opcodes = not file.startswith(os.path.join(PACKAGE, bytecodes_but_in))
-        if event in ("line", "opcode"):
+        if event == "line":
             moments += 1
             if moments > moment:
                 raise Interruption  # which also ends the tracing

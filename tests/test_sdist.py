@@ -61,5 +61,5 @@ def test_it_passes_the_first_steps_of_make_test(unpacked: Path, tmp_path: Path):
     run("make", *installed, "lint", "types", cwd=unpacked, MYPY_CACHE_DIR=str(tmp_path / "cache"))
     said = run(sys.executable, "-c", "import typedbatch; print(typedbatch.__file__)", cwd=unpacked)
     assert Path(said.strip()) == unpacked / "typedbatch" / "__init__.py"
-    said = run(sys.executable, "-m", "pytest", "-n0", "--quick", "tests/ops/test_split.py", cwd=unpacked)
+    said = run(sys.executable, "-m", "pytest", "-n0", "--quick", "tests/ops/test_joining.py", cwd=unpacked)
     assert re.search(r"\d passed", said)

@@ -162,14 +162,6 @@ def test_a_tensor_in_a_pickle_costs_what_an_array_costs():
     assert len(as_tensor) < len(as_array) + 200
 
 
-def test_one_tensor_under_two_names_is_one_tensor_after_pickle_and_deepcopy():
-    tensor = torch.ones(3)
-    batch = Batch(a=tensor, b=tensor)
-    for other in (pickle.loads(pickle.dumps(batch)), copy.deepcopy(batch)):
-        assert other["a"] is other["b"]
-        assert other["a"] is not tensor
-
-
 @pytest.mark.parametrize("special", ["sparse", "parameter", "graph", "conj"])
 def test_unusual_tensors_survive_pickle_or_are_copied_in_their_graph(special: str):
     tensor = {
@@ -184,11 +176,6 @@ def test_unusual_tensors_survive_pickle_or_are_copied_in_their_graph(special: st
         assert type(back) is type(tensor)
         assert torch.equal(back.to_dense(), tensor.to_dense())
     assert copy.deepcopy(batch)["a"].grad_fn is None or special == "graph"
-
-
-def test_a_dtype_that_torch_lacks_is_named():
-    with pytest.raises(LeafError, match=r"field 'n\.a': f128\[2\] cannot become a tensor"):
-        Batch(n={"a": np.ones(2, np.longdouble)}).to_torch()
 
 
 class HiddenState(NamedTuple):

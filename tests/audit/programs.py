@@ -81,16 +81,21 @@ class Q:
             info=Batch(),
         )
 
+    def chosen(self, batch: Any) -> Tensor:
+        return self.net(batch.obs).gather(-1, batch.act[:, None]).squeeze(-1)
+
+    def step(self, values: Tensor, goal: Tensor) -> None:
+        self.optim.zero_grad()
+        functional.mse_loss(values, goal).backward()
+        self.optim.step()
+
     def bootstrap(self, batch: Any) -> Tensor:
         with torch.no_grad():
             return 0.99 * ~batch.terminated * self.target(batch.obs_next).max(-1).values
 
     def update(self, batch: Any) -> None:
         goal = batch.rew + self.bootstrap(batch)
-        chosen = self.net(batch.obs).gather(-1, batch.act[:, None]).squeeze(-1)
-        self.optim.zero_grad()
-        functional.mse_loss(chosen, goal).backward()
-        self.optim.step()
+        self.step(self.chosen(batch), goal)
         with torch.no_grad():
             for slow, fast in zip(self.target.parameters(), self.net.parameters(), strict=True):
                 slow.lerp_(fast, 0.05)

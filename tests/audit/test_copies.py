@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 
 from tests.audit.programs import Q, put
 from tests.audit.test_laws import says
@@ -46,10 +45,7 @@ class Pulling(Q):
 
     def update(self, batch: Any) -> None:
         goal = batch.rew + self.bootstrap(batch)
-        chosen = self.net(batch.obs).gather(-1, batch.act[:, None]).squeeze(-1)
-        self.optim.zero_grad()
-        functional.mse_loss(chosen, goal).backward()
-        self.optim.step()
+        self.step(self.chosen(batch), goal)
         with torch.no_grad():
             for slow, fast in self.pairs:
                 slow.lerp_(fast, 0.05)
@@ -86,10 +82,7 @@ class Both(Q):
 
     def update(self, batch: Any) -> None:
         goal = batch.rew + self.bootstrap(batch)
-        chosen = self.net(batch.obs).gather(-1, batch.act[:, None]).squeeze(-1)
-        self.optim.zero_grad()
-        functional.mse_loss(chosen, goal).backward()
-        self.optim.step()
+        self.step(self.chosen(batch), goal)
         self.actor_optim.zero_grad()
         (-(self.actor(batch.obs).softmax(-1) * self.net(batch.obs).detach()).sum(-1).mean()).backward()
         self.actor_optim.step()

@@ -166,7 +166,7 @@ def test_priorities_are_in_the_order_of_the_sample():
         def update(self, batch: Any, slots: Any) -> None:
             errors = []
             for part in batch.split(8):
-                chosen = self.net(part.obs).gather(-1, part.act[:, None]).squeeze(-1)
+                chosen = self.chosen(part)
                 loss = (chosen - part.rew).square() * torch.as_tensor(part.weight)
                 self.optim.zero_grad()
                 loss.mean().backward()
@@ -190,9 +190,7 @@ def test_rows_are_looked_up_in_their_own_buffer():
 
     def update(buffer: Any, batch: Any, slots: Any) -> None:
         made = add_nstep(batch, buffer, slots, lambda obs: learner.target(obs).max(-1).values, gamma=0.9, n=2)
-        learner.optim.zero_grad()
-        functional.mse_loss(learner.net(made.obs).gather(-1, made.act[:, None]).squeeze(-1), made.returns).backward()
-        learner.optim.step()
+        learner.step(learner.chosen(made), made.returns)
 
     batch, slots = own.sample(16)
     assert audit(update, own, batch, slots).findings == []
@@ -502,10 +500,7 @@ def test_values_of_terminal_steps_may_be_replaced_afterwards():
         with torch.no_grad():
             goal = batch.rew + 0.99 * self.target(batch.obs_next).max(-1).values
             goal = torch.where(batch.terminated, batch.rew, goal)
-        chosen = self.net(batch.obs).gather(-1, batch.act[:, None]).squeeze(-1)
-        self.optim.zero_grad()
-        functional.mse_loss(chosen, goal).backward()
-        self.optim.step()
+        self.step(self.chosen(batch), goal)
 
     learner = put(Q(), "update", update)
     assert audit(learner.update, learner.batch()).findings == []
@@ -558,9 +553,7 @@ def test_values_after_the_steps_are_not_those_before_them():
         with torch.no_grad():
             now, after = (learner.net(torch.as_tensor(batch[name]))[:, 0].numpy() for name in ("obs", nxt))
         returns, _ = compute_episodic_return(batch, v_s_=after, v_s=now)
-        learner.optim.zero_grad()
-        functional.mse_loss(learner.net(torch.as_tensor(batch.obs))[:, 0], torch.as_tensor(returns).float()).backward()
-        learner.optim.step()
+        learner.step(learner.net(torch.as_tensor(batch.obs))[:, 0], torch.as_tensor(returns).float())
 
     assert audit(update, rollout, "obs_next", skip=["wrong-network"]).findings == []
     report = audit(update, rollout, "obs", skip=["wrong-network"])
@@ -607,9 +600,7 @@ def test_the_return_of_a_terminal_step_is_its_reward():
     rows.rew = torch.ones_like(rows.rew)
 
     def update(batch: Any) -> None:
-        learner.optim.zero_grad()
-        functional.mse_loss(learner.net(batch.obs)[:, 0], batch.returns).backward()
-        learner.optim.step()
+        learner.step(learner.net(batch.obs)[:, 0], batch.returns)
 
     returns = torch.where(rows.terminated, rows.rew, torch.randn_like(rows.rew))
     fields = Batch.to_dict(rows, recursive=False)
@@ -623,9 +614,7 @@ def test_obs_and_obs_next_are_transformed_alike():
     def update(self: Any, batch: Any) -> None:
         goal = batch.rew + self.bootstrap(batch)
         chosen = self.net(batch.obs / 255 - 0.5).gather(-1, batch.act[:, None]).squeeze(-1)
-        self.optim.zero_grad()
-        functional.mse_loss(chosen, goal).backward()
-        self.optim.step()
+        self.step(chosen, goal)
 
     learner = put(Q(), "update", update)
     says(audit(learner.update, learner.batch()), "TB503 other-rows", "target takes obs_next as it is", "after div, sub")

@@ -26,6 +26,7 @@ from .posttraining import measure_posttraining
 from .prioritized import TITLE as PRIORITIZED
 from .prioritized import measure_prioritized
 from .processes import measure_processes
+from .ragged import TITLE as RAGGED
 from .ragged import measure_ragged
 from .report import Report
 from .sample_batches import measure_sample_batches
@@ -94,9 +95,9 @@ def main() -> int:
     if arguments.only in "ray":
         report.distributed(measure_distributed())
     if arguments.only in "rllib":
-        report.sample_batches(measure_sample_batches())
+        report.by_hand(*measure_sample_batches(), "RLlib, us", "typedbatch / RLlib", absent="RLlib")
     if arguments.only in "files":
-        report.files(measure_files())
+        report.by_hand("files, in memory", measure_files(), "theirs, us", "typedbatch / theirs")
     if arguments.only in "import":
         imports = measure_imports()
         report.imports(imports)
@@ -110,7 +111,7 @@ def main() -> int:
     if arguments.only in "growth":
         report.growth(measure_growth())
     if arguments.only in "ragged":
-        report.ragged(*measure_ragged())
+        report.by_hand(RAGGED, measure_ragged(), "floor, ms")
     if arguments.only in "meta":
         report.meta(measure_meta())
     if arguments.only in "posttraining":
@@ -124,7 +125,8 @@ def main() -> int:
     if arguments.only in "compile":
         report.by_hand("torch.compile, beside a dict of tensors", measure_compiled())
     if arguments.only in "audit":
-        report.audits([*measure_audits()])
+        title = "updates under an audit; the floor is a plain update"
+        report.by_hand(title, [*measure_audits()], "floor, ms", "traced")
     report.summary()
     return int(wrong)
 

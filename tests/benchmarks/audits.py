@@ -5,7 +5,7 @@ from __future__ import annotations
 import runpy
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import gymnasium as gym
 import torch
@@ -14,22 +14,14 @@ from typedbatch.audit import Audit
 from typedbatch.rows import repeat
 from typedbatch.training import Collector
 
-from .timing import Ratio, beside
+from .timing import Row, row
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 BAR = 3.0
 ROUNDS = 9
 
 
-class Audited(NamedTuple):
-    """An update: the seconds of a plain one, and the time of a traced one over it."""
-
-    name: str
-    floor: float
-    ratio: Ratio
-
-
-def measure_audits() -> Iterator[Audited]:
+def measure_audits() -> Iterator[Row]:
     """The updates of the examples in the docs."""
     torch.manual_seed(0)
     for name, update, args in (("PPO", *_ppo()), ("DQN", *_dqn()), ("GRPO", *_grpo())):
@@ -41,8 +33,7 @@ def measure_audits() -> Iterator[Audited]:
         def traced(session: Audit = session, update: Any = update, args: Any = args) -> None:
             session.call(update, *args)
 
-        seconds, ratios = beside(plain, {"typedbatch": traced}, ROUNDS)
-        yield Audited(name, seconds, ratios["typedbatch"])
+        yield row(name, plain, traced, BAR, ROUNDS)
 
 
 def _ppo() -> tuple[Any, Any]:

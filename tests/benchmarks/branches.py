@@ -6,14 +6,13 @@ their number does, cost is linear; alternatives that multiply would show from te
 
 from __future__ import annotations
 
-import os
-import resource
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from .timing import seconds_of_process
 
 COUNTS = (5, 10, 20, 40)
 ROUNDS = 2
@@ -104,8 +103,4 @@ def _quickest(folder: Path, program: str) -> float:
 
 
 def _seconds(folder: Path) -> float:
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    command = [sys.executable, "-m", "mypy", "program.py"]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True, env={**os.environ, "NO_COLOR": "1"})
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return seconds_of_process([sys.executable, "-m", "mypy", "program.py"], folder)

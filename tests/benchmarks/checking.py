@@ -6,8 +6,6 @@ handed to a protocol. mypy has its cache of everything else, as in a run after a
 
 from __future__ import annotations
 
-import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -15,7 +13,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from .timing import Ratio, summary
+from .timing import Ratio, seconds_of_process, summary
 
 ROUNDS = 7
 FUNCTIONS = 200
@@ -121,8 +119,4 @@ def _arguments(program: str) -> list[str]:
 
 
 def _seconds(folder: Path, program: str) -> float:
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    command = [sys.executable, "-m", "mypy", *_arguments(program)]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True, env={**os.environ, "NO_COLOR": "1"})
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return seconds_of_process([sys.executable, "-m", "mypy", *_arguments(program)], folder)

@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from typedbatch import LogpOldBatch, LogpOldProtocol, checked
 from typedbatch.testing import example
 
-from .posttraining import Row
-from .timing import beside
+from .timing import Row, row
 
 ROWS = 256
 BAR = 1.1
@@ -51,8 +50,7 @@ def measure_compiled() -> list[Row]:
         pass
     else:
         calls["tensordict"] = _compiled(of_tensordict, TensorDict(columns, batch_size=[ROWS]))
-    seconds, ratios = beside(_compiled(of_dict, columns), calls)
-    return [Row(f"loss of PPO, {ROWS} rows, without gradients", seconds, ratios, BAR)]
+    return [row(f"loss of PPO, {ROWS} rows, without gradients", _compiled(of_dict, columns), calls, BAR)]
 
 
 def _clipped(difference: Tensor, adv: Tensor) -> Tensor:

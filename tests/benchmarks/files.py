@@ -5,7 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import h5py
 import numpy as np
@@ -14,20 +14,11 @@ from safetensors.numpy import save_file
 from typedbatch import Batch
 from typedbatch.files import load, save
 
-from .timing import Ratio, beside
+from .timing import Row, row
 
 BAR = 1.2
 SIZES = {"26 MB": 65_536, "160 KB": 400}
 Call = Callable[[], Any]
-
-
-class Row(NamedTuple):
-    """One operation: numpy's seconds, ours as a ratio to them, and its bar."""
-
-    name: str
-    numpy: float
-    own: Ratio
-    bar: float | None
 
 
 def measure_files() -> list[Row]:
@@ -83,9 +74,6 @@ def _rows(folder: Path, label: str, arrays: dict[str, Any]) -> list[Row]:
         ("save .h5, beside h5py by hand", write_hdf5, lambda: save(batch, hdf5), None),
         ("load .h5, beside h5py by hand", read_hdf5, lambda: load(hdf5), None),
     ]
-    rows = []
-    for name, floor, call, bar in cases:
-        seconds, ratios = beside(floor, {"typedbatch": call})
-        rows.append(Row(f"{label}: {name}", seconds, ratios["typedbatch"], bar))
+    rows = [row(f"{label}: {name}", floor, call, bar) for name, floor, call, bar in cases]
     assert load(ours) == batch == load(hdf5) == load(ours, mmap=True)
     return rows

@@ -7,14 +7,13 @@ length and the next, in which what every run takes is left out.
 
 from __future__ import annotations
 
-import os
-import resource
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+
+from .timing import seconds_of_process
 
 BAR = 2.3  # twice the program; 2 is linear, 4 quadratic
 _HEAD = "from typing import Any\nimport numpy as np\nfrom typedbatch import Batch\nv = np.zeros(3)\n"
@@ -103,8 +102,5 @@ def measure_growth() -> list[Growth]:
 
 def _seconds(folder: Path, way: str, program: str) -> float:
     (folder / "program.py").write_text(program, encoding="utf-8")
-    before = resource.getrusage(resource.RUSAGE_CHILDREN)
     command = [sys.executable, "-m", "mypy", f"--config-file={way}.ini", f"--cache-dir={way}", "program.py"]
-    subprocess.run(command, cwd=folder, check=True, capture_output=True, env={**os.environ, "NO_COLOR": "1"})
-    after = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return seconds_of_process(command, folder)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import os
-import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
 
-from .timing import Ratio, summary
+from .timing import Ratio, seconds_of_process, summary
 
 ROUNDS = 15
 BAR = 1.3
@@ -37,11 +36,7 @@ def measure_imports() -> Imports:
         environment.pop("PYTHONDONTWRITEBYTECODE", None)
 
         def seconds(code: str) -> float:
-            # CPU time here too, for the reason given in ``timing``.
-            before = resource.getrusage(resource.RUSAGE_CHILDREN)
-            subprocess.run([sys.executable, "-c", code], check=True, env=environment)
-            after = resource.getrusage(resource.RUSAGE_CHILDREN)
-            return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+            return seconds_of_process([sys.executable, "-c", code], environment=environment)
 
         seconds("import typedbatch")
         for _ in range(ROUNDS):

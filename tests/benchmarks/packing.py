@@ -16,8 +16,8 @@ from typedbatch import Batch, objects
 from typedbatch.posttraining import to_layout
 from typedbatch.rows import bins, groups
 
-from .posttraining import Case, Row
-from .timing import beside
+from .posttraining import Case
+from .timing import Row, row
 
 SIZES = ((43, 64), (256, 1280), (1024, 1280))
 ROWS = (43, 1024, 20_000)
@@ -36,8 +36,7 @@ def measure_packing() -> Iterator[tuple[str, list[Row]]]:
 
 
 def _measured(case: Case) -> Row:
-    seconds, ratios = beside(case.floor, case.calls, _ROUNDS)
-    return Row(case.name, seconds, ratios, case.bar)
+    return row(case.name, case.floor, case.calls, case.bar, _ROUNDS)
 
 
 def _layouts(rows: int, columns: int) -> Iterator[Case]:
@@ -136,13 +135,13 @@ def _bins(lengths: Any, tokens: int) -> list[list[int]]:
     """First fit decreasing, as a loop over rows and open bins."""
     found: list[list[int]] = []
     free: list[int] = []
-    for row in np.argsort(-lengths, kind="stable").tolist():
-        size = int(lengths[row])
+    for sample in np.argsort(-lengths, kind="stable").tolist():
+        size = int(lengths[sample])
         number = next((number for number, room in enumerate(free) if room >= size), len(free))
         if number == len(free):
             found.append([])
             free.append(tokens)
-        found[number].append(row)
+        found[number].append(sample)
         free[number] -= size
     return [sorted(rows) for rows in found]
 

@@ -20,7 +20,7 @@ from typedbatch import Batch, BatchProtocol, objects
 from typedbatch.rows import chunk, project, repeat, union
 
 from .peers import difference
-from .timing import Ratio, beside
+from .timing import Row, row
 
 SIZES = ((32, 512), (1024, 4096))
 PARTS = 8
@@ -55,20 +55,6 @@ class Case(NamedTuple):
     """Is the bar for the large size alone."""
 
 
-class Row(NamedTuple):
-    """The seconds of the floor, and how many times that each container takes."""
-
-    name: str
-    floor: float
-    ratios: dict[str, Ratio]
-    bar: float | None
-
-    @property
-    def missed(self) -> bool:
-        """Is typedbatch above its bar."""
-        return self.bar is not None and self.ratios["typedbatch"].median > self.bar
-
-
 def measure_posttraining() -> Iterator[tuple[str, list[Row]]]:
     """The table of each size."""
     for rows, tokens in SIZES:
@@ -76,9 +62,8 @@ def measure_posttraining() -> Iterator[tuple[str, list[Row]]]:
         for case in _cases(_columns(rows, tokens)):
             if wrong := difference(case.calls["typedbatch"](), case.floor()) if _comparable(case.name) else "":
                 raise AssertionError(f"{case.name}: {wrong}")
-            seconds, ratios = beside(case.floor, case.calls, ROUNDS)
             bar = None if case.large_only and (rows, tokens) != SIZES[-1] else case.bar
-            measured.append(Row(case.name, seconds, ratios, bar))
+            measured.append(row(case.name, case.floor, case.calls, bar, ROUNDS))
         yield f"{rows} x {tokens}", measured
 
 

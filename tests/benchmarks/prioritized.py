@@ -14,8 +14,7 @@ import numpy as np
 from typedbatch import Batch
 from typedbatch.buffers import PrioritizedVectorReplayBuffer
 
-from .posttraining import Row
-from .timing import beside
+from .timing import Row, row
 
 SIZE, ENVS, ROWS = 1_000_000, 64, 256
 TITLE = f"prioritized buffers of {SIZE:,} rows and {ENVS} environments, beside cpprb"
@@ -42,13 +41,13 @@ def measure_prioritized() -> list[Row]:
     priorities = [numbers.random(ROWS) for _ in range(_DIFFERENT)]
     updates = [*zip(slots, priorities, strict=True)]
     return [
-        _row("add 64 rows", 1.5, _each(lambda row: theirs.add(**row), dicts), _each(own.add, batches)),
-        _row("sample 256 rows", 1.0, lambda: theirs.sample(ROWS, 0.4), lambda: own.sample(ROWS)),
-        _row(
+        row("add 64 rows", _each(lambda one: theirs.add(**one), dicts), _each(own.add, batches), 1.5),
+        row("sample 256 rows", lambda: theirs.sample(ROWS, 0.4), lambda: own.sample(ROWS), 1.0),
+        row(
             "update 256 priorities",
-            3.0,
             _each(lambda update: theirs.update_priorities(*update), updates),
             _each(lambda update: own.update_weight(*update), updates),
+            3.0,
         ),
     ]
 
@@ -73,8 +72,3 @@ def _of_cpprb(row: dict[str, Any]) -> dict[str, Any]:
 def _each(call: Callable[[Any], Any], arguments: list[Any]) -> Callable[[], Any]:
     following = cycle(arguments).__next__
     return lambda: call(following())
-
-
-def _row(name: str, bar: float, theirs: Callable[[], Any], own: Callable[[], Any]) -> Row:
-    seconds, ratios = beside(theirs, {"typedbatch": own})
-    return Row(name, seconds, ratios, bar)

@@ -19,8 +19,7 @@ from torch.utils.data import DataLoader
 
 from typedbatch import Batch
 
-from .posttraining import Row
-from .timing import summary
+from .timing import Row, summary
 
 SIZES = {"60 KB": 1 << 12, "1 MB": 1 << 16, "12 MB": 3 << 18}
 """Number of float32 per field."""

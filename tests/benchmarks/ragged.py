@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ import torch
 
 from typedbatch import Batch, Ragged
 
-from .timing import Ratio, beside
+from .timing import Ratio, Row, row
 
 SAMPLES, LONGEST, FILL = 1024, 4096, 0.2
 SHARE_OF_PADDED_BAR = 0.21
@@ -23,22 +22,10 @@ _INTEGERS, _FLOATS = ("ids", "position"), ("old", "ref", "rollout", "advantage",
 Tensors = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class RaggedRow:
-    """An operation: the seconds of the floor, how many times that typedbatch takes, and at most may take."""
-
-    name: str
-    floor: float
-    own: Ratio
-    bar: float
-
-    @property
-    def missed(self) -> bool:
-        """Is it above the bar."""
-        return self.own.median > self.bar
+TITLE = f"ragged: {SAMPLES} samples of at most {LONGEST} tokens, {FILL:.0%} of them there, 8 fields"
 
 
-def measure_ragged() -> tuple[list[RaggedRow], float]:
+def measure_ragged() -> list[Row]:
     """Every operation, and the bytes of a Ragged as a share of those of the padded batch."""
     lengths = _lengths()
     flat = _fields(int(lengths.sum()))
@@ -52,13 +39,11 @@ def measure_ragged() -> tuple[list[RaggedRow], float]:
         ("concat of 8", 1.1, lambda: _joined(flat_parts), lambda: Batch.cat(parts)),
         ("chunk into 8, beside jagged tensors", 0.01, lambda: _cut(jagged), lambda: _pieces(batch)),
     ]
-    rows = []
-    for name, bar, floor, own in calls:
-        seconds, ratios = beside(floor, {"typedbatch": own})
-        rows.append(RaggedRow(name, seconds, ratios["typedbatch"], bar))
+    rows = [row(name, floor, own, bar) for name, bar, floor, own in calls]
     held = sum(value.nbytes for value in flat.values()) + lengths.nbytes
     padded = sum(SAMPLES * LONGEST * value.element_size() for value in flat.values())
-    return rows, held / padded
+    share = {"typedbatch": Ratio(held / padded, 0.0)}
+    return [*rows, Row("bytes / those of the padded batch", 0.0, share, SHARE_OF_PADDED_BAR)]
 
 
 def _lengths() -> Any:

@@ -10,24 +10,19 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from .audits import BAR as AUDIT_BAR
-from .audits import Audited
 from .branches import COUNTS, GROWTH_BAR, Branches
-from .buffers import ENVS, MEMORY_BAR, Row
+from .buffers import ENVS, MEMORY_BAR
+from .buffers import Row as BufferRow
 from .checking import BAR as CHECKING_BAR
 from .checking import SHARE_BAR, Checking
 from .distributed import Distributed
 from .editing import Wait
-from .files import Row as FilesRow
 from .growth import BAR as GROWTH_OF_PROGRAMS_BAR
 from .growth import Growth
 from .imports import BAR, HEAVY, Imports
 from .memory import Memory
 from .meta import MetaRow
-from .posttraining import Row as PostTrainingRow
-from .ragged import FILL, LONGEST, SAMPLES, SHARE_OF_PADDED_BAR, RaggedRow
-from .sample_batches import Row as SampleRow
-from .timing import Measured, Ratio
+from .timing import Measured, Ratio, Row
 from .trained import TIANSHOU_BAR, Trained
 from .training import STEPS
 from .validation import BAR as VALIDATION_BAR
@@ -123,21 +118,10 @@ class Report:
             table.add_row(name, _own(ratio, missed), "" if limit is None else f"{limit:.2f}", "", "", "")
         self._print(table)
 
-    def training(self, rows: list[Row]) -> None:
+    def training(self, rows: list[BufferRow]) -> None:
         title = f"collectors: {STEPS} steps of each environment; the floor is a loop that writes arrays"
         table = self._table(title, "operation", "floor, us", "typedbatch", "bar", "tianshou")
         self._add_rows(table, "training", rows)
-        self._print(table)
-
-    def audits(self, rows: list[Audited]) -> None:
-        table = self._table(
-            "updates under an audit; the floor is a plain update", "update", "floor, ms", "traced", "bar"
-        )
-        for row in rows:
-            missed = row.ratio.median > AUDIT_BAR
-            if missed:
-                self.missed.setdefault("audit", []).append(row.name)
-            table.add_row(row.name, f"{row.floor * 1e3:.1f}", _own(row.ratio, missed), f"{AUDIT_BAR:.2f}")
         self._print(table)
 
     def trained(self, title: str, rows: list[Trained], bar: float) -> None:
@@ -169,7 +153,7 @@ class Report:
             table.add_row(row.name, f"{row.floor:.1f}", cell, bar)
         self._print(table)
 
-    def _add_rows(self, table: Table, what: str, rows: list[Row]) -> None:
+    def _add_rows(self, table: Table, what: str, rows: list[BufferRow]) -> None:
         for row in rows:
             behind = row.tianshou is not None and row.own.median > row.tianshou.median
             missed = behind or (row.bar is not None and row.own.median > row.bar)
@@ -179,7 +163,7 @@ class Report:
             theirs = "" if row.tianshou is None else f"{row.tianshou.median:.2f}"
             table.add_row(row.name, f"{row.floor * 1e6:.2f}", _own(row.own, missed), bar, theirs)
 
-    def buffers(self, rows: list[Row], memory: dict[str, float]) -> None:
+    def buffers(self, rows: list[BufferRow], memory: dict[str, float]) -> None:
         title = f"replay buffers: a row of 7 fields; the floor is a ring of arrays; add {ENVS} is per call"
         table = self._table(title, "operation", "floor, us", "typedbatch", "bar", "tianshou")
         self._add_rows(table, "buffers", rows)
@@ -191,42 +175,6 @@ class Report:
             table.add_row(f"memory of {name} / its arrays", "", cell, f"{MEMORY_BAR:.2f}", "")
         self._print(table)
 
-    def sample_batches(self, rows: list[SampleRow] | None) -> None:
-        if rows is None:
-            self.say("RLlib is not installed, so sample batches are left out; make bench installs it")
-            return
-        title = f"sample batches, beside ray {_version('ray')}: 256 steps, 8 columns; below 1 is ahead"
-        table = self._table(title, "operation", "RLlib, us", "typedbatch / RLlib", "bar")
-        for row in rows:
-            missed = row.own.median > 1
-            if missed:
-                self.missed.setdefault(f"sample batches: {row.name}", [])
-            table.add_row(row.name, f"{row.rllib * 1e6:.2f}", _own(row.own, missed), "1.00")
-        self._print(table)
-
-    def files(self, rows: list[FilesRow]) -> None:
-        table = self._table("files, in memory", "operation", "theirs, us", "typedbatch / theirs", "bar")
-        for row in rows:
-            missed = row.bar is not None and row.own.median > row.bar
-            if missed:
-                self.missed.setdefault(f"files: {row.name}", [])
-            bar = "" if row.bar is None else f"{row.bar:.2f}"
-            table.add_row(row.name, f"{row.numpy * 1e6:.1f}", _own(row.own, missed), bar)
-        self._print(table)
-
-    def ragged(self, rows: list[RaggedRow], share: float) -> None:
-        """Times beside loops by hand, and the memory."""
-        title = f"ragged: {SAMPLES} samples of at most {LONGEST} tokens, {FILL:.0%} of them there, 8 fields"
-        table = self._table(title, "operation", "floor, ms", "typedbatch", "bar")
-        for row in rows:
-            if row.missed:
-                self.missed.setdefault(f"ragged: {row.name}", [])
-            table.add_row(row.name, f"{row.floor * 1e3:.2f}", _own(row.own, row.missed), f"{row.bar:.3g}")
-        if share > SHARE_OF_PADDED_BAR:
-            self.missed.setdefault("ragged: memory", [])
-        table.add_row("bytes / those of the padded batch", "", f"{share:.3f}", f"{SHARE_OF_PADDED_BAR:.2f}")
-        self._print(table)
-
     def meta(self, rows: list[MetaRow]) -> None:
         """Times beside a loop over the fields that knows of no meta."""
         title = "meta: seven fields of f32[256,4], and three keys of meta or none"
@@ -236,16 +184,22 @@ class Report:
             table.add_row(row.name, f"{row.floor * 1e6:.2f}", *cells)
         self._print(table)
 
-    def by_hand(self, title: str, rows: list[PostTrainingRow]) -> None:
-        """Print times beside the same by hand."""
+    def by_hand(
+        self, title: str, rows: list[Row], floor: str = "floor, us", own: str = "typedbatch", absent: str = ""
+    ) -> None:
+        """Print times beside the same by hand or by a peer, whose column is called ``floor``."""
+        if not rows:
+            self.say(f"{absent} is not installed, so {title} are left out; make bench installs it")
+            return
         others = [name for name in rows[0].ratios if name != "typedbatch"]
-        table = self._table(title, "operation", "floor, us", "typedbatch", "bar", *others)
+        table = self._table(title, "operation", floor, own, "bar", *others)
         for row in rows:
             if row.missed:
                 self.missed.setdefault(row.name, []).append(title.partition(", ")[0])
-            bar = "" if row.bar is None else f"{row.bar:.2f}"
+            seconds = f"{row.floor * (1e3 if floor.endswith('ms') else 1e6):.2f}" if row.floor else ""
+            bar = "" if row.bar is None else f"{row.bar:.3g}" if row.bar < 0.1 else f"{row.bar:.2f}"
             cells = (f"{row.ratios[name].median:.2f}" if name in row.ratios else "-" for name in others)
-            table.add_row(row.name, f"{row.floor * 1e6:.2f}", _own(row.ratios["typedbatch"], row.missed), bar, *cells)
+            table.add_row(row.name, seconds, _own(row.ratios["typedbatch"], row.missed), bar, *cells)
         self._print(table)
 
     def editing(self, waits: list[Wait]) -> None:

@@ -8,24 +8,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from importlib.metadata import version
+from typing import Any
 
 import numpy as np
 
 from typedbatch import MultiAgentBatch, SampleBatch
 
-from .timing import Ratio, beside
+from .timing import Row, row
 
 ROWS, LENGTH, SEQUENCES = 256, 10, 32
 Call = Callable[[], Any]
-
-
-class Row(NamedTuple):
-    """One operation: RLlib's seconds, and ours as a ratio to them."""
-
-    name: str
-    rllib: float
-    own: Ratio
 
 
 def columns(rng: np.random.Generator) -> dict[str, Any]:
@@ -51,15 +44,15 @@ def with_sequences(flat: dict[str, Any]) -> dict[str, Any]:
     return {**flat, "state_in_0": np.zeros((SEQUENCES, 64), np.float32), "seq_lens": lengths}
 
 
-def measure_sample_batches() -> list[Row] | None:
-    """One row per operation; None where RLlib is not installed."""
+def measure_sample_batches() -> tuple[str, list[Row]]:
+    """The title and one row per operation, none where RLlib is not installed."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             from ray.rllib.policy import sample_batch as rllib
             from ray.rllib.policy.view_requirement import ViewRequirement
     except ModuleNotFoundError:
-        return None
+        return "sample batches", []
     rng = np.random.default_rng(0)
     flat = columns(rng)
     sequences, policies = with_sequences(flat), agents(rng)
@@ -101,8 +94,5 @@ def measure_sample_batches() -> list[Row] | None:
         }
 
     theirs, own = calls(rllib.SampleBatch, rllib.MultiAgentBatch), calls(SampleBatch, MultiAgentBatch)
-    rows = []
-    for name, call in theirs.items():
-        seconds, ratios = beside(call, {"typedbatch": own[name]})
-        rows.append(Row(name, seconds, ratios["typedbatch"]))
-    return rows
+    title = f"sample batches, beside ray {version('ray')}: {ROWS} steps, 8 columns; below 1 is ahead"
+    return title, [row(name, call, own[name], 1.0) for name, call in theirs.items()]

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import gc
+import os
+import resource
 import statistics
+import subprocess
 import time
 from dataclasses import dataclass, field
 from itertools import repeat
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -39,6 +43,26 @@ class Measured:
     ratios: dict[str, Ratio] = field(default_factory=dict)
     wrong: dict[str, str] = field(default_factory=dict)
     """The contenders that raised or whose result is not the floor's, which are not timed, and why."""
+
+
+class Row(NamedTuple):
+    """An operation: the seconds of the floor, how many times that each contender takes, and the bar of typedbatch."""
+
+    name: str
+    floor: float
+    ratios: dict[str, Ratio]
+    bar: float | None = None
+
+    @property
+    def missed(self) -> bool:
+        """Whether typedbatch is above its bar."""
+        return self.bar is not None and self.ratios["typedbatch"].median > self.bar
+
+
+def row(name: str, floor: Call, own: Call | dict[str, Call], bar: float | None = None, rounds: int = ROUNDS) -> Row:
+    """Measure an operation beside its floor; ``own`` is the call of typedbatch, or those of all contenders."""
+    calls = own if isinstance(own, dict) else {"typedbatch": own}
+    return Row(name, *beside(floor, calls, rounds), bar)
 
 
 def measure(operation: Operation, peers: list[str]) -> Measured:
@@ -76,6 +100,15 @@ def seconds(call: Call, loops: int) -> float:
     for _ in each:
         call()
     return (clock() - start) / loops
+
+
+def seconds_of_process(command: list[str], folder: Any = None, environment: dict[str, str] | None = None) -> float:
+    """CPU time of a process that must succeed."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    environment = {**os.environ, "NO_COLOR": "1"} if environment is None else environment
+    subprocess.run(command, cwd=folder, check=True, capture_output=True, env=environment)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
 def calibrate(call: Call) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -47,6 +48,11 @@ def assert_same_places(ours: Any, theirs: Any) -> bool:
     if len(ours):
         assert ours.unfinished_index().tolist() == theirs.unfinished_index().tolist()
     return bool(len(ours))
+
+
+def assert_untouched(rows: Any, before: bytes) -> None:
+    """The rows are as they were when they were pickled."""
+    assert_same(rows, pickle.loads(before))
 
 
 def transition(i: float, terminated: bool = False, truncated: bool = False, **more: Any) -> Batch:
@@ -185,6 +191,14 @@ def step(i: float, done: bool = False, **others: Any) -> Any:
     """A row with numbers for observations."""
     return Batch(
         {"obs": i, "act": 0, "rew": float(i), "terminated": done, "truncated": False, "obs_next": i + 1} | others
+    )
+
+
+def row(number: int, rew: Any = 1.0, **more: Any) -> Batch:
+    """A row with an observation of three numbers."""
+    flags = {"terminated": False, "truncated": False}
+    return Batch(
+        {"obs": np.full(3, number, float), "act": number, "rew": rew, "obs_next": np.zeros(3), **flags, **more}
     )
 
 

@@ -15,6 +15,7 @@ from jaxtyping import Shaped
 from tests.buffers.helpers import (
     BUFFERS,
     assert_same,
+    assert_untouched,
     contents,
     every_buffer,
     every_store,
@@ -22,6 +23,7 @@ from tests.buffers.helpers import (
     holding,
     ids_for,
     made,
+    row,
     rows_for,
     step,
     steps,
@@ -36,19 +38,6 @@ from typedbatch.buffers import (
     VectorReplayBuffer,
 )
 from typedbatch.errors import FieldNameError, RowAssignmentError, StorageError
-
-
-@every_buffer
-def test_fields_of_ones_own_come_back_from_every_buffer(name):
-    buffer = BUFFERS[name]()
-    for i in range(2):
-        more = {"logp": np.array([i, i + 0.5]), "hidden": {"h": np.full((2, 3), i), "step": [i, i + 10]}}
-        buffer.add(rows_for(name, [i, i], terminated=i == 1, **more), buffer_ids=ids_for(name))
-    for batch in (buffer[:], buffer.sample(20)[0], buffer[buffer.sample_indices(0)]):
-        assert set(batch.logp.tolist()) == {0.0, 0.5, 1.0, 1.5}
-        assert batch.hidden.h[:, 0].tolist() == np.floor(batch.logp).tolist()
-        assert batch.hidden.step.tolist() == (np.floor(batch.logp) + 20 * (batch.logp % 1)).tolist()
-
 
 BAD: dict[str, tuple[str, Any]] = {
     "fractions into integers": ("act", np.array([0.5, 1.0])),
@@ -139,10 +128,6 @@ def test_rewards_keep_their_precision_and_whole_numbers_become_doubles():
         assert buffer.rew.dtype == kept
 
 
-def assert_untouched(rows: Any, before: bytes) -> None:
-    assert_same(rows, pickle.loads(before))
-
-
 @every_buffer
 def test_what_is_added_is_copied_and_left_alone(name):
     buffer = BUFFERS[name]()
@@ -195,14 +180,6 @@ def test_rows_added_to_a_ring_are_rows_of_the_whole():
     assert buffer[:].act.tolist() == [0, 5, 7]
     assert part[:].act.tolist() == [5, 7]
     assert buffer.add(transitions([8, 9])).slots.tolist() == [1, 6]
-
-
-def test_rings_that_were_taken_before_the_first_row_have_it():
-    buffer = VectorReplayBuffer(8, 2)
-    part = buffer.buffers[1]
-    buffer.add(transitions([1, 2]))
-    assert len(part) == 1
-    assert part[:].act.tolist() == [2]
 
 
 def test_a_main_buffer_must_be_plain_and_empty():
@@ -378,15 +355,6 @@ def test_masked_rewards_flags_and_actions_are_refused(name: str, value: Any) -> 
     assert len(buffer) == 2
 
 
-def test_rows_of_several_environments_are_refused_as_a_whole() -> None:
-    buffer = VectorReplayBuffer(4, 2)
-    rows = Batch.stack([transition(1), transition(2)])
-    rows.x = np.ma.array([1.0, 2.0], mask=[False, True])
-    with pytest.raises(RowAssignmentError, match="field 'x'"):
-        buffer.add(rows)
-    assert len(buffer) == 0
-
-
 @pytest.mark.parametrize(
     ("first", "fits", "overflows"),
     [
@@ -402,13 +370,6 @@ def test_a_date_that_overflows_is_not_stored(first: Any, fits: Any, overflows: A
         buffer.add(with_fields(at=overflows))
     buffer.add(with_fields(at=fits))
     assert buffer[:].at.tolist() == [first.astype(int), fits.astype(first.dtype).astype(int)]
-
-
-def row(number: int, rew: Any = 1.0, **more: Any) -> Batch:
-    flags = {"terminated": False, "truncated": False}
-    return Batch(
-        {"obs": np.full(3, number, float), "act": number, "rew": rew, "obs_next": np.zeros(3), **flags, **more}
-    )
 
 
 FLAGS: dict[str, Any] = {

@@ -13,12 +13,14 @@ import torch
 from tests.buffers.helpers import (
     BUFFERS,
     assert_same,
+    assert_untouched,
     contents,
     every_buffer,
     every_store,
     holding,
     ids_for,
     made,
+    row,
     rows_for,
     transition,
     transitions,
@@ -26,10 +28,6 @@ from tests.buffers.helpers import (
 from typedbatch import Batch, errors
 from typedbatch.buffers import ReplayBuffer, VectorReplayBuffer, compute_nstep_return
 from typedbatch.errors import RowAssignmentError
-
-
-def assert_untouched(rows: Any, before: bytes) -> None:
-    assert_same(rows, pickle.loads(before))
 
 
 def full_rows(count: int) -> Batch:
@@ -123,17 +121,6 @@ def test_in_a_batch_that_was_set_the_episode_that_goes_on_begins_where_its_rows_
     assert buffer.add(transition(4)).ep_start.tolist() == [2]
 
 
-def test_a_field_set_in_a_ring_is_not_lost():
-    buffer = holding("vector", 4)
-    part = buffer.buffers[1]
-    try:
-        part.set_array_at_key(np.arange(4), "extra")
-    except errors.StructureError:  # as add() has it for new fields
-        assert "extra" not in part[:]
-    else:
-        assert buffer.extra[4:].tolist() == [0, 1, 2, 3]
-
-
 HIDDEN = np.ma.array([1.0, 1e20], mask=[False, True])
 
 
@@ -160,13 +147,6 @@ def test_integers_need_a_value_for_every_stored_row() -> None:
     assert (buffer[:].kind.tolist(), buffer[:].other.tolist()) == ([5, 6], [-1, 5])
     with pytest.raises(RowAssignmentError, match="field 'x': some values are masked"):
         buffer.set_array_at_key(HIDDEN, "x", [0, 1])
-
-
-def row(number: int, rew: Any = 1.0, **more: Any) -> Batch:
-    flags = {"terminated": False, "truncated": False}
-    return Batch(
-        {"obs": np.full(3, number, float), "act": number, "rew": rew, "obs_next": np.zeros(3), **flags, **more}
-    )
 
 
 def filled(buffer: Any, count: int = 4, rew: Any = 1.0) -> Any:

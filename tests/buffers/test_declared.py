@@ -96,12 +96,6 @@ class TestWhatIsAdded:
             buffer.add(row)
         assert len(buffer) == 1
 
-    def test_an_undeclared_field_that_later_rows_lack_is_zero(self):
-        buffer = ReplayBuffer[Step](5)
-        buffer.add(Batch(**fields(extra=7)))
-        buffer.add(Batch(**fields()))
-        assert buffer[:]["extra"].tolist() == [7, 0]
-
     def test_later_rows_have_the_dtypes_and_shapes_of_the_columns(self):
         buffer = ReplayBuffer[Step](5)
         buffer.add(Batch(**fields()))

@@ -130,16 +130,6 @@ def test_every_batch_comes_back_as_it_was(fields, compression):
     assert_same(written({"batch": batch}, compression)["batch"], batch)
 
 
-@pytest.mark.parametrize("name", odd_names, ids=ascii)
-def test_any_text_is_a_name(name):
-    other = name + "x"
-    read = written({name: Batch({name: np.arange(2), other: 1}), other: {name: {other: "text"}}})
-    assert list(read) == sorted([name, other], key=list(read).index)
-    assert read[name][name].tolist() == [0, 1]
-    assert read[name][other] == 1
-    assert read[other] == {name: {other: "text"}}
-
-
 @pytest.mark.parametrize(
     "dtype", [*DTYPES, "complex128", "longdouble", "uint64", "M8[ns]", "m8[D]", ">f4", ">i8", "S3"]
 )
@@ -296,13 +286,12 @@ def filled(name: str, count: int) -> Any:
     return buffer
 
 
-@pytest.mark.parametrize("count", [0, 1, 4, 5, 13])
-@pytest.mark.parametrize("compression", [None, "gzip", "lzf"])
+@pytest.mark.parametrize("count", [0, 4, 13])
 @pytest.mark.parametrize("name", BUFFERS)
-def test_every_buffer_comes_back_as_it_was_and_goes_on_alike(name, compression, count, tmp_path):
+def test_every_buffer_comes_back_as_it_was_and_goes_on_alike(name, count, tmp_path):
     buffer = filled(name, count)
     for _ in range(2):
-        buffer.save_hdf5(tmp_path / "file", compression)
+        buffer.save_hdf5(tmp_path / "file")
         again = load(buffer, tmp_path / "file")
         assert type(again) is type(buffer)
         assert again.options == buffer.options
@@ -318,15 +307,6 @@ def test_every_buffer_comes_back_as_it_was_and_goes_on_alike(name, compression, 
         assert again[:] == buffer[:]
         assert [type(text) for text in again[:].text] == [str] * len(buffer)
         assert again.t.dtype == torch.bfloat16
-
-
-def test_a_buffer_that_was_reset_comes_back_empty(tmp_path):
-    buffer = filled("ReplayBuffer", 4)
-    buffer.reset(keep_statistics=True)
-    buffer.save_hdf5(tmp_path / "file")
-    again = ReplayBuffer.load_hdf5(tmp_path / "file")
-    assert len(again) == 0
-    assert add(again, 2).ep_len.tolist() == add(buffer, 2).ep_len.tolist() == [2]
 
 
 def test_a_buffer_without_observations_comes_back(tmp_path):

@@ -17,7 +17,7 @@ from tests.buffers.helpers import (
     goal_transitions,
     goals,
     held,
-    holding,
+    transition,
     transitions,
 )
 from typedbatch import Batch, errors
@@ -502,34 +502,14 @@ def test_settings_below_one_are_refused(horizon, future_k):
         HERVectorReplayBuffer(4, 2, distance, horizon, future_k)
 
 
-def test_goals_in_hindsight_are_drawn_by_the_seed():
-    def goals_of(seed: int) -> list[Any]:
-        buffer = holding("hindsight", 4, random_seed=seed, future_k=2.0)
-        slots = np.arange(4)  # the same slots for every seed, so that only the goals are random
-        out = []
-        for _ in range(20):
-            buffer.rewrite_transitions(slots)
-            out.append(buffer[slots].obs.desired_goal.tolist())
-        return out
-
-    assert goals_of(1) == goals_of(1)
-    assert goals_of(1) != goals_of(2)
-
-
 Array = np.ndarray[Any, np.dtype[Any]]
-
-
-def step(i: float, done: bool = False, **others: Any) -> Any:
-    return Batch(
-        {"obs": i, "act": 0, "rew": float(i), "terminated": done, "truncated": False, "obs_next": i + 1} | others
-    )
 
 
 def goal_step(i: int, done: bool = False, goal: int = 99) -> Any:
     def obs(at: int) -> dict[str, Any]:
         return {"achieved_goal": np.array([float(at)]), "desired_goal": np.array([float(goal)])}
 
-    return step(0, done, obs=obs(i), obs_next=obs(i + 1), rew=0.0)
+    return transition(i, done, obs=obs(i), obs_next=obs(i + 1), rew=0.0)
 
 
 def met(achieved: Array, desired: Array) -> Array:

@@ -222,20 +222,6 @@ def test_priorities_and_normalised_weights_are_alike(peer, kind, seed):
         np.testing.assert_allclose(ours.weight[slots], theirs.weight[slots], rtol=1e-12)
 
 
-def test_weights_are_alike_for_an_alpha_of_one(peer):
-    ours, theirs = (lib.PrioritizedReplayBuffer(5, alpha=1.0, beta=0.3, weight_norm=False) for lib in (buffers, peer))
-    for i in range(5):
-        fields = {"obs": i, "act": i, "rew": 1.0, "terminated": False, "truncated": False}
-        ours.add(Batch(fields))
-        theirs.add(peer.Batch(fields))
-    slots = np.arange(5)
-    for buffer in (ours, theirs):
-        buffer.update_weight(slots, np.array([0.5, -2.0, 3.0, 0.25, 1.0]))
-        buffer.set_beta(0.8)
-    np.testing.assert_allclose(ours.get_weight(slots), theirs.get_weight(slots), rtol=1e-12)
-    np.testing.assert_allclose(ours[slots].weight, theirs[slots].weight, rtol=1e-12)
-
-
 def goal_rows(rng: np.random.Generator, count: int, terminated: Any) -> dict[str, Any]:
     achieved = rng.integers(0, 50, (2, count, 2)).astype(float)
     desired = rng.integers(0, 50, (count, 2)).astype(float)
@@ -271,29 +257,3 @@ def test_whole_episodes_get_the_goal_that_they_ended_with(peer, options, future_
     for name in ("obs", "obs_next", "act", *["rew"] * (not options or future_k == 1.0)):
         helpers.assert_same(plain(ours[slots][name]), plain(theirs[slots][name]), name)
     assert (ours[:].obs.desired_goal == stored).all() == (future_k == 1.0)
-
-
-@pytest.mark.parametrize("size", [1, 2, 5, 16, 17, 100, 1024, 1500])
-def test_sums_and_places_in_a_tree_are_alike(peer, size):
-    rng = np.random.default_rng(size)
-    ours, theirs = buffers.SegmentTree(size), peer.SegmentTree(size)
-    assert len(ours) == len(theirs) == size
-    for _ in range(6):
-        index = rng.integers(0, size, rng.integers(1, size + 1))
-        value = rng.integers(0, 9, len(index)).astype(float)
-        for tree in (ours, theirs):
-            tree[index] = value
-            tree[0] = 3.0
-        assert ours.reduce() == theirs.reduce()
-        assert ours[np.arange(size)].tolist() == theirs[np.arange(size)].tolist()
-        assert ours[size - 1] == theirs[size - 1]
-        for _ in range(10):
-            start, end = np.sort(rng.integers(0, size + 1, 2)).tolist()
-            assert ours.reduce(start, end) == theirs.reduce(start, end)
-        if size > 1:
-            assert ours.reduce(1, -1) == theirs.reduce(1, -1)
-        places = rng.integers(1, max(2, int(ours.reduce())), 50).astype(float)
-        places = places[places < ours.reduce()]
-        if len(places):
-            assert ours.get_prefix_sum_idx(places.copy()).tolist() == theirs.get_prefix_sum_idx(places.copy()).tolist()
-            assert ours.get_prefix_sum_idx(places.item(0)) == theirs.get_prefix_sum_idx(places.item(0))

@@ -58,22 +58,6 @@ def test_a_row_is_sampled_with_the_probability_of_its_priority(alpha):
     assert batch.act.tolist() == slots.tolist()
 
 
-def test_many_rows_are_sampled_with_the_probabilities_of_their_priorities():
-    size = 3000  # the tree has several levels
-    buffer = PrioritizedReplayBuffer(size, alpha=1.0, beta=0.5)
-    buffer.set_batch(transitions(np.arange(size)))
-    priorities = np.random.default_rng(0).gamma(1.0, size=size) + 0.05
-    buffer.update_weight(np.arange(size), priorities)
-    assert_drawn(buffer.sample_indices(400_000), probabilities(priorities, 1.0))
-
-
-def test_rows_of_equal_priority_are_sampled_alike():
-    buffer = PrioritizedReplayBuffer(10, alpha=0.6, beta=0.4)
-    for i in range(7):
-        buffer.add(transition(i))
-    assert_drawn(buffer.sample_indices(50_000), [1 / 7] * 7 + [0.0] * 3)
-
-
 def test_rows_of_several_rings_are_sampled_by_priority_alone():
     buffer = PrioritizedVectorReplayBuffer(8, 2, alpha=1.0, beta=0.5)
     for i in range(3):
@@ -81,28 +65,6 @@ def test_rows_of_several_rings_are_sampled_by_priority_alone():
     buffer.add(transitions([9]), buffer_ids=[0])
     buffer.update_weight([0, 4, 5, 6], [4.0, 1.0, 2.0, 3.0])
     assert_drawn(buffer.sample_indices(50_000), [0.4, 0, 0, 0, 0.1, 0.2, 0.3, 0])
-
-
-def test_a_new_row_has_the_highest_priority_so_far():
-    buffer = prioritized([0.5, 8.0, 0.5], alpha=0.5)
-    buffer.update_weight([1], [0.25])
-    assert buffer.add(transition(3)).slots.tolist() == [0]
-    np.testing.assert_allclose(buffer.weight.values, np.sqrt([8.0, 0.25, 0.5]), rtol=1e-6)
-    other = PrioritizedReplayBuffer(3, alpha=0.5, beta=0.5)
-    other.add(transition(0))
-    assert other.weight.values.tolist() == [1.0, 0.0, 0.0]
-
-
-def test_rows_that_are_moved_here_have_the_highest_priority_so_far():
-    buffer, other = prioritized([0.5, 8.0, 0.5]), prioritized([0.1, 0.2])
-    assert buffer.update(other).tolist() == [0, 1]
-    np.testing.assert_allclose(buffer.weight.values, [8.0, 8.0, 0.5], rtol=1e-6)
-
-
-def test_the_later_priority_counts_where_a_slot_comes_twice():
-    buffer = prioritized([1.0, 1.0, 1.0])
-    buffer.update_weight([0, 2, 0, 2], [9.0, 8.0, 2.0, 3.0])
-    np.testing.assert_allclose(buffer.weight.values, [2.0, 1.0, 3.0], rtol=1e-6)
 
 
 @pytest.mark.parametrize("kind", ["array", "tensor", "tensor with gradient", "half", "list", "integers"])
@@ -118,12 +80,6 @@ def test_priorities_come_as_whatever_td_errors_are(kind):
     buffer = prioritized([1.0, 1.0, 1.0])
     buffer.update_weight(np.array([0, 2]), errors_of)
     np.testing.assert_allclose(buffer.weight.values, [2.0, 1.0, 3.0], rtol=1e-6)
-
-
-def test_a_priority_of_zero_leaves_a_row_that_can_be_sampled():
-    buffer = prioritized([0.0, 0.0, 0.0, 0.0])
-    assert (buffer.weight.values > 0).all()
-    assert_drawn(buffer.sample_indices(20_000), [0.25] * 4)
 
 
 @pytest.mark.parametrize(
@@ -174,14 +130,6 @@ def test_weights_are_those_of_the_paper(alpha, beta, weight_norm):
     assert batch.weight.shape == (50,)
 
 
-def test_weights_undo_the_bias_of_sampling_when_beta_is_one():
-    buffer = prioritized([4.0, 2.0, 1.0, 0.5], 1.0, 1.0, weight_norm=False)
-    batch, _ = buffer.sample(100_000)
-    mean = (batch.weight * batch.rew).sum() / batch.weight.sum()
-    assert abs(mean - 1.5) < 0.02  # the mean of 0, 1, 2, 3, as if they were sampled uniformly
-    assert abs(batch.rew.mean() - 1.5) > 0.5
-
-
 def test_beta_may_change_as_training_goes_on():
     buffer = prioritized([1.0, 4.0], beta=0.0)
     assert buffer[[0, 1]].weight.tolist() == [1.0, 1.0]
@@ -199,13 +147,6 @@ def test_a_single_row_has_a_weight_too():
     buffer = prioritized([0.25, 1.0])
     assert buffer[0].weight == 1.0
     assert np.ndim(buffer[0].weight) == 0
-
-
-def test_rows_with_frames_have_one_weight_each():
-    buffer = prioritized([1.0, 2.0, 3.0], stack_num=2)
-    batch = buffer[[0, 1, 2]]
-    assert batch.obs.shape == (3, 2, 2)
-    assert batch.weight.shape == (3,)
 
 
 def test_rings_have_no_priorities_of_their_own():
@@ -280,14 +221,6 @@ def test_weights_of_slots_without_a_row_are_refused():
     for index in (1, [0, 1], 4, [-2]):
         with pytest.raises(errors.RowIndexError):
             buffer.get_weight(index)
-
-
-def test_a_row_that_does_not_fit_leaves_priorities_alone():
-    buffer = prioritized([1.0, 2.0])
-    before = buffer.weight.values.tolist()
-    with pytest.raises(errors.RowAssignmentError, match="act"):
-        buffer.add(transition(3, act=0.5))
-    assert buffer.weight.values.tolist() == before
 
 
 # ---- the tree --------------------------------------------------------------------------------------------------------

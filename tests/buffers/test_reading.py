@@ -74,16 +74,6 @@ def test_rings_of_one_buffer_are_not_sampled_in_step(name):
 
 
 @every_buffer
-@pytest.mark.parametrize("size", [0, 1, None])
-def test_sampling_an_empty_buffer_says_that_it_is_empty(name, size):
-    emptied = holding(name)
-    emptied.reset()
-    for buffer in (BUFFERS[name](), emptied):
-        with pytest.raises(errors.EmptyBufferError, match="is empty"):
-            buffer.sample(size)
-
-
-@every_buffer
 def test_an_empty_buffer_cannot_be_read(name):
     buffer = BUFFERS[name]()
     for index in (slice(None), 0, [0], slice(0, 2), ...):
@@ -223,66 +213,6 @@ class TestNeighbours:
         assert buffer.subbuffer_edges.tolist() == [0, 5, 10]
 
 
-FRAMES = [
-    [7, 7, 8, 9],
-    [7, 8, 9, 10],
-    [11, 11, 11, 11],
-    [11, 11, 11, 12],
-    [11, 11, 12, 13],
-    [11, 12, 13, 14],
-    [12, 13, 14, 15],
-    [7, 7, 7, 7],
-    [7, 7, 7, 8],
-]
-
-
-FRAMES_AFTER = [
-    [7, 8, 9, 10],
-    [7, 8, 9, 10],
-    [11, 11, 11, 12],
-    [11, 11, 12, 13],
-    [11, 12, 13, 14],
-    [12, 13, 14, 15],
-    [12, 13, 14, 15],
-    [7, 7, 7, 8],
-    [7, 7, 8, 9],
-]
-
-
-@pytest.fixture
-def frames() -> ReplayBuffer:
-    buffer = ReplayBuffer(size=9, stack_num=4, ignore_obs_next=True)
-    for i in range(16):
-        obs, obs_next = {"id": i}, {"id": i + 1}
-        buffer.add(Batch(obs=obs, act=i, rew=i, terminated=i % 5 == 0, truncated=False, obs_next=obs_next))
-    return buffer
-
-
-def test_obs_next_is_not_stored_when_it_is_ignored(frames):
-    values = [9, 10, 11, 12, 13, 14, 15, 7, 8]
-    assert frames.act.tolist() == frames.rew.tolist() == frames.obs.id.tolist() == values
-    assert frames.done.tolist() == [False, True, False, False, False, False, True, False, False]
-    assert "obs_next" not in repr(frames)
-    with pytest.raises(AttributeError):
-        _ = frames.obs_next
-
-
-def test_frames_do_not_cross_into_the_episode_before(frames):
-    index = np.arange(len(frames))
-    assert frames.get(index, "obs").id.tolist() == FRAMES
-    assert abs(frames.get(index, "obs")["id"] - frames[index].obs.id).sum() == 0.0
-
-
-def test_obs_next_is_read_from_the_row_that_follows(frames):
-    assert frames[np.arange(9)].obs_next.id.tolist() == FRAMES_AFTER
-
-
-def test_a_slice_of_everything_is_in_the_order_of_time(frames):
-    assert frames[:].act.tolist() == [7, 8, 9, 10, 11, 12, 13, 14, 15]
-    assert frames[:].obs.id.tolist() == FRAMES[7:] + FRAMES[:7]
-    assert frames[:].obs_next.id.tolist() == FRAMES_AFTER[7:] + FRAMES_AFTER[:7]
-
-
 @pytest.mark.parametrize(
     ("start", "stop", "slots"), [(2, 4, [2, 3]), (4, 2, [4, 0, 1]), (8, 7, [8, 9, 5, 6]), (5, 10, [5, 6, 7, 8, 9])]
 )
@@ -296,15 +226,6 @@ def test_the_slots_of_an_episode_may_cross_the_end_of_their_ring(start, stop, sl
 def test_slots_between_two_rings_are_a_value_error(start, stop):
     with pytest.raises(ValueError, match="ring"):
         VectorReplayBuffer(total_size=10, buffer_num=2).get_buffer_indices(start=start, stop=stop)
-
-
-def test_an_episode_is_read_between_what_add_returns():
-    buffer = ReplayBuffer(size=5)
-    for i in range(8):
-        last = buffer.add(Batch(obs=i, act=i, rew=i, terminated=i in (3, 7), truncated=False))
-    assert last.ep_len.tolist() == [4]
-    slots = buffer.get_buffer_indices(last.ep_start.item(), last.slots.item() + 1)
-    assert buffer[slots].obs.tolist() == [4, 5, 6, 7]
 
 
 # ---- slots that were sampled --------------------------------------------------------------------------------------

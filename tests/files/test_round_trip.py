@@ -1,8 +1,11 @@
-"""Saved batches are loaded unchanged, in both formats."""
+"""Batches come back as they were, with their meta, and need little memory."""
 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +15,23 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.files.helpers import ENDINGS, assert_same, batches_to_keep, cells, through_file
+from tests.files.helpers import (
+    ENDINGS,
+    assert_same,
+    batches_to_keep,
+    by_hand,
+    cells,
+    entry,
+    hdf5_by_hand,
+    memory_for,
+    refused,
+    through_file,
+    with_document,
+)
 from tests.strategies import batches, numpy_batches
 from typedbatch import Batch, MultiAgentBatch, SampleBatch
+from typedbatch.bridges.arrow import from_arrow, to_arrow
+from typedbatch.bridges.tensordict import from_tensordict, to_tensordict
 from typedbatch.errors import StorageError
 from typedbatch.files import load, save
 
@@ -280,3 +297,120 @@ def test_what_is_read_is_writeable_and_on_its_own(ending, tmp_path):
     one, two = load(tmp_path / f"a{ending}"), load(tmp_path / f"a{ending}")
     one.a[0], one.t[0] = 1, 1
     assert two.a.tolist() == two.t.tolist() == load(tmp_path / f"a{ending}").a.tolist() == [0, 0]
+
+
+def sampled(**more: Any) -> Batch:
+    return Batch(a=np.arange(3), n={"x": np.ones(3)}, meta={"step": 3, "stop": ["a", None], "deep": {"k": 1.5}, **more})
+
+
+@pytest.mark.parametrize("ending", ["safetensors", "h5"])
+def test_a_file_keeps_it_arrays_included(tmp_path, ending):
+    batch = sampled(scale=np.ones((2, 2), np.float32))
+    save(batch, tmp_path / f"b.{ending}")
+    assert load(tmp_path / f"b.{ending}") == batch
+
+
+@pytest.mark.parametrize("ending", ["safetensors", "h5"])
+def test_what_a_file_cannot_keep_is_named_and_no_file_is_there(tmp_path, ending):
+    with pytest.raises(StorageError, match=r"meta\.lock'.*lock cannot be written as JSON"):
+        save(sampled(lock=threading.Lock()), tmp_path / f"b.{ending}")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_nested_batch_keeps_its_own_in_safetensors_and_hdf5_refuses_it(tmp_path):
+    batch = Batch(n=Batch(x=np.ones(2), meta={"step": 1}))
+    save(batch, tmp_path / "b.safetensors")
+    assert load(tmp_path / "b.safetensors").n.meta == {"step": 1}
+    with pytest.raises(StorageError, match="the meta of a nested batch cannot be stored in an HDF5 file"):
+        save(batch, tmp_path / "b.h5")
+
+
+def test_tensordicts_and_tables_keep_it():
+    batch = sampled()
+    kept = to_tensordict(batch)
+    assert from_tensordict(kept).meta == batch.meta
+    assert from_tensordict(kept[:2]).meta == batch.meta
+    assert from_arrow(to_arrow(batch)) == batch
+    with pytest.raises(StorageError, match=r"meta\.scale"):
+        to_arrow(sampled(scale=np.ones(2)))
+
+
+@pytest.fixture
+def path(tmp_path: Any) -> Any:
+    return tmp_path / "batch.safetensors"
+
+
+def test_a_shape_of_very_many_numbers_is_refused_at_once(path):
+    by_hand(path, {"a": entry("U8", [9] * 1_000_000, 0, 0)})
+    code = """
+import resource, sys
+from typedbatch.errors import StorageError
+from typedbatch.files import load
+used = int(sum(resource.getrusage(resource.RUSAGE_SELF)[:2]))
+resource.setrlimit(resource.RLIMIT_CPU, (used + 20, used + 21))  # it takes parts of a second, or minutes
+try:
+    load(sys.argv[1])
+except StorageError:
+    print("refused")
+"""
+    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "refused\n")
+
+
+# ---- memory ---------------------------------------------------------------------------------------------------------
+
+
+def many_times(node: Any, count: int) -> dict[str, Any]:
+    return {"version": 1, "crc32": {}, "tree": {"batch": {str(i): node for i in range(count)}, "class": "Batch"}}
+
+
+@pytest.mark.parametrize(
+    "node",
+    [{"array": "a", "order": ">"}, {"tensor": "a", "torch": "float32", "requires_grad": False}, {"array": "a"}],
+    ids=["order", "tensor", "array"],
+)
+@pytest.mark.parametrize("mmap", [False, True])
+def test_one_array_does_not_become_many(node, mmap, path):
+    size = 400_000
+    entries = {"o": entry("U8", [1], 0, 1), "a": entry("F32", [size // 4], 1, 1 + size)}
+    with_document(path, many_times(node, 100), entries, bytes(1 + size))
+    assert memory_for(path, mmap=mmap) < 10 * size
+
+
+def test_claims_without_data_take_no_memory(path):
+    for shape, end in (([10**9], 10**9), ([10**9], 0), ([10**12, 0], 0)):
+        by_hand(path, {"a": entry("U8", shape, 0, end)})
+        assert memory_for(path) < 100_000
+        with_document(path, many_times({"array": "a"}, 3), {"a": entry("U8", shape, 0, end)})
+        assert memory_for(path) < 100_000
+
+
+HUGE: dict[str, Any] = {
+    "array": {},
+    "scalar": {"__data_type__": b"scalar"},
+    "tensor": {"__data_type__": b"Tensor", "dtype": b"torch.uint8"},
+    "JSON": {"__data_type__": b"json"},
+    "objects": {"__data_type__": b"json_ndarray", "shape": (1,)},
+}
+
+
+@pytest.mark.parametrize("kind", HUGE)
+def test_data_that_an_hdf5_file_claims_but_does_not_hold_take_no_memory(kind, tmp_path):
+    def fill(group: Any) -> None:
+        dataset = group.create_dataset("it", (200_000_000,), "u1", chunks=(1_000_000,))
+        for name, value in HUGE[kind].items():
+            dataset.attrs[name] = value
+
+    hdf5_by_hand(tmp_path / "a.h5", fill)
+    assert memory_for(tmp_path / "a.h5") < 10_000_000
+    refused(tmp_path / "a.h5")
+
+
+def test_one_dataset_in_many_places_does_not_become_many(tmp_path):
+    def fill(group: Any) -> None:
+        group.create_dataset("it", data=np.zeros(400_000, "u1"))
+        for number in range(100):
+            group[f"again {number}"] = group["it"]
+
+    hdf5_by_hand(tmp_path / "a.h5", fill)
+    assert memory_for(tmp_path / "a.h5") < 4_000_000

@@ -1,4 +1,4 @@
-"""Sources of a batch: keywords, dicts, other batches, and sequences of rows."""
+"""Sources of a batch, and the conversion of the values that are put into it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from torch.distributions import Normal
 
 from tests.ops.helpers import assert_array, assert_shows
 from typedbatch import Batch, MultiAgentBatch, ObsBatch, Ragged, SampleBatch, errors
@@ -30,10 +32,6 @@ def test_keywords_and_a_dict_make_the_same_batch(batch):
     )
 
 
-def test_keywords_win_over_the_dict():
-    assert Batch({"a": 1, "b": 2}, a=3).a == 3
-
-
 def test_batches_nest_as_batches_and_as_dicts():
     expected = """
         Batch(
@@ -46,65 +44,6 @@ def test_batches_nest_as_batches_and_as_dicts():
         """
     assert_shows(Batch(obs=Batch(x=1, y=2), act=5), expected)
     assert_shows(Batch(obs={"x": 1, "y": 2}, act=5), expected)
-
-
-def test_keywords_join_a_dict_and_lists_of_none_are_objects():
-    batch = Batch({"a": [4, 4], "b": [5, 5]}, c=[None, None])
-    assert_shows(
-        batch,
-        """
-        Batch(
-            a: array([4, 4]),
-            b: array([5, 5]),
-            c: array([None, None], dtype=object),
-        )
-        """,
-    )
-    assert repr(Batch(a=[4, 4], b=[5, 5], c=[None, None])) == repr(batch)
-
-
-def test_a_nested_dict_prints_as_a_tree():
-    batch = Batch(
-        {
-            "action": np.array([1.0, 2.0, 3.0]),
-            "reward": 3.66,
-            "obs": {"camera": np.zeros((3, 3)), "sensory": np.ones(5)},
-        }
-    )
-    assert_shows(
-        batch,
-        """
-        Batch(
-            action: array([1., 2., 3.]),
-            reward: array(3.66),
-            obs: Batch(
-                     camera: array([[0., 0., 0.],
-                                    [0., 0., 0.],
-                                    [0., 0., 0.]]),
-                     sensory: array([1., 1., 1., 1., 1.]),
-                 ),
-        )
-        """,
-    )
-    assert batch.obs.camera.shape == (3, 3)
-    assert str(batch.obs.sensory) == "[1. 1. 1. 1. 1.]"
-
-
-def test_text_beside_nested_data_stays_text():
-    data = {"action": np.array([1.0, 2.0, 3.0]), "obs": {"rgb_obs": np.zeros((3, 3)), "flatten_obs": np.ones(5)}}
-    batch = Batch(data, extra="extra_string")
-    assert list(batch.keys()) == ["action", "obs", "extra"]
-    assert batch.extra == "extra_string"
-    assert type(batch.obs) is Batch
-    assert_array(batch.obs.rgb_obs, np.zeros((3, 3)))
-
-
-def test_nested_and_flat_structure_hold_the_same_arrays():
-    camera = np.zeros((32, 4, 4, 3))
-    nested = Batch(obs=Batch(camera=camera, position=np.zeros((32, 3))), act=np.zeros(32))
-    flat = Batch(camera=camera, position=np.zeros((32, 3)), act=np.zeros(32))
-    assert nested.obs.camera is flat.camera
-    assert len(nested) == len(flat) == 32
 
 
 @pytest.mark.parametrize(
@@ -128,58 +67,6 @@ def test_a_sequence_of_dicts_or_batches_is_stacked_one_row_each(rows):
         )
         """,
     )
-
-
-def test_numbers_and_text_of_dict_rows_become_columns():
-    batch = Batch([{"a": 0.0, "b": "hello"}, {"a": 1.0, "b": "world"}])
-    assert_shows(
-        batch,
-        """
-        Batch(
-            a: array([0., 1.]),
-            b: array(['hello', 'world'], dtype=object),
-        )
-        """,
-    )
-
-
-def test_nested_rows_are_stacked_at_every_depth():
-    data = {"action": np.array([1.0, 2.0, 3.0]), "reward": 3.66, "obs": {"rgb_obs": np.zeros((3, 3))}}
-    batch = Batch([data] * 3)
-    assert batch.obs.rgb_obs.shape == (3, 3, 3)
-    assert batch.action.shape == (3, 3)
-    assert_array(batch.reward, [3.66, 3.66, 3.66])
-
-
-def test_rows_of_parallel_environments_make_one_batch():
-    rows = [
-        {
-            "act": act,
-            "rew": 0.0,
-            "obs": np.ones((3, 3)),
-            "info": {"done": act % 2, "failed": False},
-            "terminated": False,
-            "truncated": False,
-        }
-        for act in (7, 4, 0, 3)
-    ]
-    batch = Batch(rows)
-    assert batch.shape == [4]
-    assert batch.obs.shape == (4, 3, 3)
-    assert_array(batch.act, [7, 4, 0, 3])
-    assert_array(batch.info.done, [1, 0, 0, 1])
-    assert batch.terminated.dtype == bool
-    assert batch[0].act == 7
-    assert_array(batch[[0, 3]].act, [7, 3])
-    assert_array(batch[-2:].act, [0, 3])
-
-
-def test_steps_gathered_in_a_list_become_an_episode():
-    steps = [{"obs": np.full(4, float(i)), "act": i, "rew": i / 2} for i in range(5)]
-    episode = Batch(steps)
-    assert episode.shape == [5]
-    assert episode.obs.shape == (5, 4)
-    assert_array(episode.rew, [0.0, 0.5, 1.0, 1.5, 2.0])
 
 
 def test_arrays_are_kept_by_reference_unless_a_copy_is_asked_for():
@@ -236,3 +123,138 @@ def test_a_field_may_have_the_name_of_what_is_called_on_the_class():
     batch = Batch({"cat": [1], "stack": [2]})
     assert (batch.cat.tolist(), batch.stack.tolist()) == ([1], [2])
     assert type(batch).cat([batch, batch]).cat.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize(
+    ("value", "expected", "dtype"),
+    [
+        (5, 5, "int64"),
+        (3.14, 3.14, "float64"),
+        (True, True, "bool"),
+        (np.int32(1), 1, "int32"),
+        (np.float64(2.3), 2.3, "float64"),
+        (np.bool_(True), True, "bool"),
+        ([1, 2, 3], [1, 2, 3], "int64"),
+        ([5.0, np.nan], [5.0, np.nan], "float64"),
+        ((5, 5), [5, 5], "int64"),
+        ([False, True], [False, True], "bool"),
+        ([None, None], [None, None], object),
+        (["x", "y"], ["x", "y"], object),
+    ],
+    ids=repr,
+)
+def test_numbers_and_lists_become_arrays(value, expected, dtype):
+    assert_array(Batch(a=value).a, expected, dtype)
+
+
+@pytest.mark.parametrize("value", [[1, "hello", None], ("a", -2, -3), [2.0, "st"]], ids=repr)
+def test_mixed_lists_keep_their_values_in_an_object_array(value):
+    stored = Batch(a=value).a
+    assert stored.dtype == object
+    assert [(type(x), x) for x in stored] == [(type(x), x) for x in value]
+
+
+def test_numpy_numbers_in_mixed_lists_are_kept():
+    stored = Batch(a=[np.float32(1.5), "x", None]).a
+    assert stored[0] == 1.5
+    assert stored[1:].tolist() == ["x", None]
+
+
+def stored(value: Any, how: str, batch: Batch) -> Any:
+    """The value as a batch holds it once it was set in that way, in ``batch`` or in a new one."""
+    if how == "keyword":
+        batch = Batch(a=value)
+    elif how == "dict":
+        batch = Batch({"a": value})
+    elif how == "transform":
+        batch = Batch(a=0).apply_values_transform(lambda _: value)
+    elif how == "setdefault":
+        batch = Batch()
+        batch.setdefault("a", value)
+    elif how == "attribute":
+        batch.a = value
+    elif how == "item":
+        batch["a"] = value
+    elif how == "update":
+        batch.update(a=value)
+    else:
+        batch.update({"a": value})
+    return batch.a
+
+
+WAYS = ["keyword", "dict", "transform", "setdefault", "attribute", "item", "update", "update by dict"]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [Batch(x=1), torch.zeros(2), np.zeros(2), np.array([True]), None, {1, 2}, "text", len, int, Normal(0.0, 1.0)],
+)
+@pytest.mark.parametrize("how", WAYS)
+def test_these_values_are_stored_as_the_same_object(value, how):
+    assert stored(value, how, Batch()) is value
+
+
+@pytest.mark.parametrize("how", WAYS)
+def test_values_are_converted_wherever_they_are_set(how):
+    value = stored([{"x": 1}, {"x": 2}], how, Batch(a=0))
+    assert type(value) is Batch
+    assert_array(value.x, [1, 2])
+
+
+@pytest.mark.parametrize("sequence", [list, tuple])
+def test_a_list_or_a_tuple_of_tensors_is_stacked(sequence):
+    assert Batch(a=sequence([torch.zeros(2), torch.ones(2)])).a.tolist() == [[0.0, 0.0], [1.0, 1.0]]
+
+
+def test_ragged_arrays_in_a_list():
+    ragged = Batch(a=[np.zeros((2, 3)), np.zeros((3, 3))]).a
+    assert ragged.dtype == object
+    assert [x.shape for x in ragged] == [(2, 3), (3, 3)]
+    with pytest.raises(TypeError):
+        Batch(a=[np.zeros((3, 2)), np.zeros((3, 3))])
+
+
+def test_an_array_of_dicts_is_kept_and_a_list_of_it_becomes_a_nested_batch():
+    column = np.array([{"t": 1}, {"t": 2}], dtype=object)
+    assert Batch(info=column).info is column
+    for info in (Batch(info=list(column)).info, Batch.from_rows(column), Batch(column)):
+        assert type(info) is Batch
+        assert_array(info.t, [1, 2])
+
+
+def test_a_list_of_dicts_and_none_is_an_object_array():
+    stored = Batch(a=[{"x": 1}, None]).a
+    assert stored.dtype == object
+    assert list(stored) == [{"x": 1}, None]
+
+
+CHANGED_BY_NUMPY = [
+    [2**53 + 1, 0.5],
+    [np.uint64(2**64 - 1), -1],
+    [np.int64(2**53 + 1), np.float64(0.5)],
+    [True, 2**60 + 1, 1j],
+]
+
+
+@pytest.mark.parametrize("values", CHANGED_BY_NUMPY, ids=str)
+def test_no_whole_number_changes_where_numpy_would_make_a_float_of_it(values):
+    assert np.asarray(values).dtype.kind in "fc"
+    made = [
+        Batch(x=values).x,
+        Batch(x=[values]).x[0],
+        Batch([{"x": value} for value in values]).x,
+        Batch.from_rows([{"x": value} for value in values]).x,
+        Batch.from_rows([{"n": {"x": value}} for value in values]).n.x,
+        Ragged.from_lists({"x": [values]}).values.x,
+        Ragged.from_lists({"x": [[value] for value in values]}).values.x,
+    ]
+    for column in made:
+        assert column.dtype == object
+        assert column.tolist() == values
+
+
+@pytest.mark.parametrize("values", [[2**53, 0.5], [2**63, -1], [1e300, 1], [np.inf, np.nan, 7], [2**60 + 1, 2], [1e20]])
+def test_numbers_that_stay_what_they_are_become_an_array(values):
+    for column in (Batch(x=values).x, Batch.from_rows([{"x": value} for value in values]).x):
+        assert column.dtype == np.asarray(values).dtype
+        assert str(column.tolist()) == str(np.asarray(values).tolist())

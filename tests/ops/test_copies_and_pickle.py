@@ -16,7 +16,7 @@ import pytest
 import torch
 from torch.distributions import Normal
 
-from tests.ops.helpers import assert_array, assert_identical, rollout
+from tests.ops.helpers import assert_identical, rollout
 from typedbatch import Batch, errors
 
 
@@ -32,15 +32,6 @@ def test_a_shallow_copy_has_its_own_nested_batches_and_shares_the_arrays(duplica
     other.new, other.obs.new = 1, 1
     assert "new" not in batch
     assert "new" not in batch.obs
-
-
-def test_setting_and_deleting_in_a_shallow_copy_does_not_reach_the_source():
-    batch = Batch(a=[1], n={"x": [1], "deep": {"y": [2]}})
-    for twin in (copy.copy(batch), batch.copy(), Batch(batch), batch[:]):
-        twin.a, twin.n.x, twin.n.deep.y = [9], [9], [9]
-        del twin.n.x
-        twin.n.deep.new = 1
-    assert_identical(batch, Batch(a=[1], n={"x": [1], "deep": {"y": [2]}}))
 
 
 def shared_leaves() -> dict[str, Any]:
@@ -89,26 +80,6 @@ def test_a_deep_copy_keeps_gradients_wanted_and_fields_that_are_one():
     assert twin.n.a is twin.a
 
 
-def test_a_pickle_restores_an_equal_batch():
-    original = Batch(obs=Batch(a=0.0, c=torch.Tensor([1.0, 2.0])), np=np.zeros([3, 4]))
-    restored = pickle.loads(pickle.dumps(original))
-    assert restored == original
-    assert restored.obs.a == 0.0
-    assert type(restored.obs.c) is torch.Tensor
-    assert restored.obs.c.tolist() == [1.0, 2.0]
-    assert_array(restored["np"], np.zeros((3, 4)))
-    assert list(restored.keys()) == ["obs", "np"]
-
-
-@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
-def test_pickles_of_every_protocol(protocol):
-    batch = rollout()
-    batch.info, batch.note, batch.none = Batch(), "text", None
-    restored = pickle.loads(pickle.dumps(batch, protocol))
-    assert restored == batch
-    assert list(restored.keys()) == list(batch.keys())
-
-
 OUT_OF_PLACE: dict[str, Callable[[Batch], Any]] = {
     "to_torch": Batch.to_torch,
     "to_numpy": Batch.to_numpy,
@@ -155,16 +126,6 @@ def test_work_in_place_keeps_the_nested_batches(convert):
     convert(batch)
     assert batch.obs is obs
     assert batch.obs.deep is deep
-
-
-def test_a_nested_class_with_a_deepcopy_of_its_own_is_asked():
-    class Counted(Batch):
-        def __deepcopy__(self, memo: dict[int, Any]) -> "Counted":
-            return Counted(a=self["a"], copies=1)
-
-    nested = copy.deepcopy(Batch(n=Counted(a=1)))["n"]
-    assert type(nested) is Counted
-    assert list(nested.keys()) == ["a", "copies"]
 
 
 class Lean(Batch):

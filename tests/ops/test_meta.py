@@ -317,13 +317,6 @@ def test_a_view_shares_meta_and_fields_whatever_the_garbage_collector_is_told():
     assert "done" in view
 
 
-def test_a_batch_that_had_a_view_is_pickled_as_any_other():
-    batch = Batch(obs=np.zeros((2, 3)), info=Batch())
-    before = pickle.dumps(batch)
-    validate(batch, ObsBatch)
-    assert pickle.dumps(batch) == before
-
-
 def test_views_that_several_threads_make_at_once_share_the_fields_of_the_batch():
     for _ in range(200):
         batch = Batch(obs=np.zeros((2, 3)), info=Batch())

@@ -1,4 +1,4 @@
-"""None and NaN: found, and dropped row by row."""
+"""Batches without fields, rows or values: their length, None and NaN, and rows that are cleared."""
 
 from __future__ import annotations
 
@@ -8,23 +8,147 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
-from torch.distributions import Normal
+from torch.distributions import Categorical, Normal
 
 from tests.ops.helpers import assert_array, rollout
 from typedbatch import Batch
 from typedbatch._core.kinds import object_array
+from typedbatch.errors import NoLengthError
 
 
-def holes() -> Batch:
-    return Batch(a=[1, 2, None, 4], b=[5.0, np.nan, 7.0, 8.0], c=[[1, 2], [3, 4], [5, 6], [7, 8]])
+@pytest.mark.parametrize(
+    ("fields", "length", "shape"),
+    [
+        ({"a": [1, 2, 3], "b": np.array([4, 5, 6])}, 3, [3]),
+        ({"a": np.array([[0.0, 2.0], [1.0, 3.0]]), "b": [[5.0, -5.0], [1.0, -2.0]]}, 2, [2, 2]),
+        ({"a": [1, 2], "b": [3, 4, 5]}, 2, [2]),
+        ({"a": [1, 2], "b": [1, 2, 3, 4]}, 2, [2]),
+        ({"a": [5.0, 4.0], "b": np.zeros((2, 3, 4))}, 2, [2]),
+        ({"a": np.zeros((4, 2, 7)), "n": {"x": np.zeros((3, 5))}}, 3, [3, 2]),
+        ({"a": [1, 2, 3], "reserved": Batch()}, 3, []),
+        ({"a": [1, 2, 3], "b": Batch(c=Batch())}, 3, []),
+        ({}, 0, []),
+    ],
+    ids=[
+        "equal rows",
+        "equal shapes",
+        "fewer rows",
+        "half the rows",
+        "fewer dimensions",
+        "nested",
+        "reserved",
+        "reserved, nested",
+        "no fields",
+    ],
+)
+def test_length_and_shape_are_the_smallest(fields, length, shape):
+    batch = Batch(fields)
+    assert len(batch) == length
+    assert batch.shape == shape
+    assert type(batch.shape) is list
 
 
-def test_null_masks_find_none_and_nan():
-    assert holes().hasnull() is True
-    mask = holes().isnull()
-    assert_array(mask.a, [False, False, True, False], bool)
-    assert_array(mask.b, [False, True, False, False], bool)
-    assert_array(mask.c, np.zeros((4, 2), bool), bool)
+@pytest.mark.parametrize(
+    ("batch", "length"),
+    [
+        (rollout(), 3),
+        (Batch(a=[1, 2], b=[1]), 1),
+        (Batch(a=[1, 2], n=None, r=Batch(), d=Batch(r=Batch())), 2),
+        (Batch(d=Categorical(torch.ones(4, 2))), 4),
+        (Batch(n=None), 0),
+        (Batch(r=Batch()), 0),
+    ],
+    ids=["all kinds", "shorter", "beside none", "distribution", "none", "reserved"],
+)
+def test_length(batch, length):
+    assert len(batch) == length
+    assert bool(batch) is (length > 0)
+    assert len(list(batch)) == length
+
+
+def test_the_truth_of_a_batch_of_scalars_is_refused_with_the_way_out():
+    with pytest.raises(NoLengthError, match=r"'loss': a scalar .* no length; is_empty\(\) tells whether it has"):
+        bool(Batch(loss=0.5))
+
+
+@pytest.mark.parametrize("leaf", [1, "text", {1, 2}, len, Normal(0.0, 1.0)], ids=str)
+@pytest.mark.parametrize("ask", [len, bool, lambda b: list(b), lambda b: b.to_list_of_dicts()])
+def test_no_length_with_a_scalar_leaf(leaf, ask):
+    with pytest.raises(TypeError):
+        ask(Batch(a=[1, 2], n={"b": leaf}))
+
+
+@pytest.mark.parametrize(
+    ("a", "b"),
+    [(5, 10), (5, np.zeros((2, 2))), (np.zeros((2, 2)), 1), (np.zeros((2, 2)), "x")],
+    ids=["both", "first", "second", "text"],
+)
+def test_a_scalar_makes_the_shape_empty(a, b):
+    assert Batch(a=a, b=b).shape == []
+
+
+def test_reserved_fields_become_none_at_every_depth():
+    batch = Batch(r=Batch(), n={"r": Batch(), "a": [1]}, a=[2])
+    nested = batch.n
+    batch.replace_empty_batches_by_none()
+    assert batch.r is None
+    assert batch.n is nested
+    assert nested.r is None
+    assert_array(nested.a, [1])
+
+
+@pytest.mark.parametrize(
+    ("batch", "keys"),
+    [(Batch(), 0), (Batch(a=Batch(), b=Batch()), 2), (Batch(a=np.array([]), b=np.array([])), 2)],
+    ids=["no fields", "reserved fields", "no rows"],
+)
+def test_three_ways_to_be_empty_have_length_zero(batch, keys):
+    assert len(batch.get_keys()) == keys
+    assert len(batch) == 0
+    assert list(batch) == []
+
+
+@pytest.mark.parametrize(
+    ("batch", "empty", "empty_throughout"),
+    [
+        (Batch(), True, True),
+        (Batch(a=Batch(), b=Batch(c=Batch())), False, True),
+        (Batch(d=1), False, False),
+        (Batch(a=np.float64(1.0)), False, False),
+        (Batch(a=Batch(b=[1])), False, False),
+        (Batch(a=None), False, False),
+    ],
+    ids=["no fields", "reserved", "number", "numpy number", "nested list", "none"],
+)
+def test_is_empty_looks_at_fields_or_at_leaves(batch, empty, empty_throughout):
+    assert batch.is_empty() is empty
+    assert batch.is_empty(recurse=True) is empty_throughout
+
+
+def test_empty_only_at_an_index():
+    batch = Batch(a=[1, 2, 3], o=["x", "y", "z"], n={"t": torch.tensor([1, 2, 3])})
+    cleared = Batch.empty(batch, index=[0, 2])
+    assert_array(cleared.a, [0, 2, 0])
+    assert_array(cleared.o, [None, "y", None])
+    assert cleared.n.t.tolist() == [0, 2, 0]
+    assert_array(batch.a, [1, 2, 3])
+
+
+def test_empty_of_a_row_gives_zeros_of_the_same_kind():
+    row = Batch.empty(Batch(a=[1, 2], b=[1.5, 2.5], c=[True, False], o=["x", "y"])[0])
+    assert (row.a, row.b, row.c, row.o) == (0, 0.0, False, None)
+    assert (type(row.a), type(row.b), type(row.c)) == (np.int64, np.float64, np.bool_)
+
+
+def test_empty_in_place_writes_into_the_arrays_and_returns_the_batch():
+    array, tensor = np.array([1, 2]), torch.tensor([1, 2])
+    batch = Batch(a=array, n={"t": tensor})
+    assert batch.empty_(0) is batch
+    assert_array(array, [0, 2])
+    assert tensor.tolist() == [0, 2]
+    batch.empty_()
+    assert_array(array, [0, 0])
+    assert tensor.tolist() == [0, 0]
 
 
 def test_isnull_has_a_mask_for_every_leaf():
@@ -56,28 +180,12 @@ def test_hasnull(batch, expected):
     assert batch.hasnull() is expected
 
 
-def test_null_masks_see_nan_in_tensors():
-    batch = Batch(n={"t": torch.tensor([[1.0, float("nan")], [1.0, 2.0]])})
-    assert batch.hasnull()
-    assert batch.isnull().n.t.tolist() == [[False, True], [False, False]]
-    assert batch.dropnull().n.t.tolist() == [[1.0, 2.0]]
-
-
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16, torch.complex64], ids=str)
 def test_nan_in_a_tensor_is_found(dtype):
     batch = Batch(n={"t": torch.tensor([1.0, float("nan"), 2.0], dtype=dtype)})
     assert batch.isnull().n.t.tolist() == [False, True, False]
     assert batch.hasnull()
     assert len(batch.dropnull()) == 2
-
-
-def test_dropnull_keeps_complete_rows_with_their_shape():
-    clean = holes().dropnull()
-    assert len(clean) == 2
-    assert_array(clean.a, [1, 4])
-    assert_array(clean.b, [5.0, 8.0])
-    assert_array(clean.c, [[1, 2], [7, 8]])
-    assert not clean.hasnull()
 
 
 def test_dropnull_keeps_shapes_kinds_and_dtypes():
@@ -96,12 +204,6 @@ def test_dropnull_keeps_shapes_kinds_and_dtypes():
     assert_array(clean.n.deep, [[1]], "int8")
     assert_array(clean.o, ["x"], object)
     assert clean.dist.batch_shape == (1,)
-
-
-def test_dropnull_of_a_wide_field_drops_the_whole_row():
-    clean = Batch(a=[[1.0, np.nan], [1.0, 2.0]], b=[1, 2]).dropnull()
-    assert_array(clean.a, [[1.0, 2.0]])
-    assert_array(clean.b, [2])
 
 
 def test_dropnull_may_keep_nothing():

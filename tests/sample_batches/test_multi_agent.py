@@ -134,18 +134,9 @@ def test_time_slices_are_those_of_a_naive_loop(p, q, k):
     assert {type(batch) for piece in pieces for batch in piece.policy_batches.values()} == {SampleBatch}
 
 
-def test_episodes_come_one_after_the_other():
-    assert what_is_in(two_policies().timeslices(2)) == [{"p": [0, 1], "q": [0]}, {"p": [2]}]
-
-
 def test_time_may_have_gaps_and_ids_may_be_text():
     batch = MultiAgentBatch({"p": {"row": [0, 1, 2], "eps_id": ["b", "a", "a"], "t": [5, 90, 7]}}, 3)
     assert what_is_in(batch.timeslices(1)) == [{"p": [2]}, {"p": [1]}, {"p": [0]}]
-
-
-def test_agents_of_one_policy_are_ordered_by_their_index():
-    batch = MultiAgentBatch({"p": steps([(0, 0, 1), (0, 0, 0)])}, 1)
-    assert what_is_in(batch.timeslices(1)) == [{"p": [1, 0]}]
 
 
 def test_time_slices_of_tensors():

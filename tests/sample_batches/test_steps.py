@@ -227,7 +227,7 @@ REFUSED = [
     (lambda b: b.split_by_episode("nope"), MissingFieldError, "nope"),
     (lambda b: b.split_by_episode("obs"), StructureError, "one value for each of 5 rows"),
     (lambda b: b.right_zero_pad(3), StructureError, "needs a batch with seq_lens"),
-    (lambda b: b.to_device("cpu", "jax"), SettingError, "jax"),
+    (lambda b: b.to_device("cpu", "jax"), SettingError, "only framework='torch', got 'jax'"),
     (lambda b: list(b.split(0)), SizeError, "got 0"),
 ]
 

@@ -1,15 +1,26 @@
-"""Collecting: what becomes a row, in which order, and with what in it."""
+"""Collecting: what becomes a row, in which order, and with what in it; from one environment and from several."""
 
 from __future__ import annotations
 
+import copy
+import pickle
+import types
+import weakref
+from functools import partial
+from typing import Any
+
+import gymnasium as gym
 import numpy as np
 import pytest
 import torch
-from gymnasium.vector import AutoresetMode
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from torch import Tensor
+from typing_extensions import override
 
-from tests.training.environments import MODES, Count, Nested, in_processes, sync, zeros
-from typedbatch import ActBatch, ActStateBatch, Batch, RolloutBatch, convert, errors, extend
+from tests.interruptions import interrupted
+from tests.training.environments import MODES, Count, Nested, Reusing, sync, zeros
+from tests.training.test_following import unmarked
+from typedbatch import ActBatch, ActStateBatch, Batch, RolloutBatch, checking, convert, errors, extend
 from typedbatch.buffers import (
     CachedReplayBuffer,
     HERVectorReplayBuffer,
@@ -17,7 +28,9 @@ from typedbatch.buffers import (
     ReplayBuffer,
     VectorReplayBuffer,
 )
-from typedbatch.training import Collector, ObsStateBatch
+from typedbatch.buffers.state import state_of
+from typedbatch.errors import EnvironmentFailedError, SettingError
+from typedbatch.training import Collector, ObsStateBatch, evaluate
 
 
 def steps_of(batch):
@@ -88,14 +101,6 @@ def test_nested_observations_and_actions():
         assert (rollout.obs.place["1"] == rollout.obs.place["0"][:, 0] % 9).all()
         assert (rollout.rew == 2 + rollout.act.grip).all()
         assert rollout.act.arm.shape == (len(rollout), 2)
-
-
-def test_environments_in_processes():
-    envs = in_processes(Count(3), Count(5))
-    rollout = Collector(envs, zeros).rollout(12)
-    envs.close()
-    assert steps_of(rollout)[:6] == [100, 101, 102, 200, 201, 202]
-    assert (rollout.obs_next == rollout.obs + 1).all()
 
 
 def test_a_single_row_goes_through_a_reset_once():
@@ -218,16 +223,6 @@ def collector_ends(rows):
     return np.count_nonzero(rows.terminated | rows.truncated)
 
 
-def test_a_buffer_on_disk(tmp_path):
-    buffer = VectorReplayBuffer(50, 2, path=tmp_path)
-    collector = Collector(sync(Count(3), Count(5)), zeros)
-    collector.collect(buffer, 70)
-    buffer.close()
-    again = VectorReplayBuffer.open(tmp_path, mode="r")
-    assert len(again) == 50
-    assert (again[:].obs_next == again[:].obs + 1).all()
-
-
 def test_goals():
     class Reach(Nested):
         def __init__(self) -> None:
@@ -282,3 +277,290 @@ def test_more_steps_than_an_array_can_hold_are_refused_before_the_first(count):
     with pytest.raises(errors.SizeError, match=r"n_episode must be \d+ or less"):
         collector.rows(n_episode=count)
     assert collector.steps == 0
+
+
+class Walk(gym.Env[Any, int]):
+    """A walk of five steps, with infos, and an observation of any space."""
+
+    def __init__(self, observation_space: gym.Space[Any], *, wrong: Any = None) -> None:
+        self.observation_space, self.action_space = observation_space, gym.spaces.Discrete(2)
+        self.steps, self.wrong = 0, wrong
+
+    @override
+    def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Any, dict[str, Any]]:
+        super().reset(seed=seed)
+        if seed is not None:
+            self.observation_space.seed(seed)
+        self.steps = 0
+        return self.observation_space.sample(), {"steps": 0}
+
+    @override
+    def step(self, action: int) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        self.steps += 1
+        obs = self.observation_space.sample() if self.wrong is None else self.wrong
+        return obs, float(action), self.steps == 5, self.steps == 7, {"steps": self.steps}
+
+
+BOX = gym.spaces.Box(-1, 1, (3,), np.float32)
+SPACES = {
+    "array": BOX,
+    "number": gym.spaces.Discrete(5),
+    "scalar": gym.spaces.Box(-9, 9, ()),
+    "image": gym.spaces.Box(0, 255, (2, 2, 3), np.uint8),
+    "dict": gym.spaces.Dict(cam=BOX, pos=gym.spaces.Tuple([BOX, gym.spaces.Discrete(3)])),
+}
+
+
+def alternating(batch: Any) -> ActBatch:
+    return ActBatch(act=(batch.info["steps"].astype(np.int64) % 2))
+
+
+def rollouts(envs: Any) -> list[Batch]:
+    collector = Collector(envs, alternating, infos=["steps"])
+    collector.reset(3)
+    return [collector.rollout(count) for count in (3, 1, 9)]
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_rollouts_are_those_of_a_vector_of_one(space: str) -> None:
+    of_vector = rollouts(SyncVectorEnv([lambda: Walk(SPACES[space])], autoreset_mode=AutoresetMode.SAME_STEP))
+    assert rollouts(Walk(SPACES[space])) == of_vector
+    assert rollouts(lambda: Walk(SPACES[space])) == of_vector
+
+
+@pytest.mark.parametrize("name", ["CartPole-v1", "Pendulum-v1"])
+def test_environments_of_gymnasium(name: str) -> None:
+    def collected(envs: Any) -> Batch:
+        space = envs.action_space if isinstance(envs, gym.Env) else envs.single_action_space
+        zeros = np.zeros((1, *space.shape), space.dtype)
+        collector, buffer = Collector(envs, lambda _: ActBatch(act=zeros.copy())), ReplayBuffer(300)
+        collector.reset(5)
+        for count in (1, 4, 60, 200):
+            collector.collect(buffer, n_step=count)
+        return buffer[:]
+
+    vector = gym.make_vec(name, 1, vectorization_mode="sync", vector_kwargs={"autoreset_mode": "SameStep"})
+    assert collected(gym.make(name)) == collected(vector)
+
+
+def test_flags_in_arrays_of_one_value() -> None:
+    class Arrays(Walk):
+        @override
+        def step(self, action: int) -> Any:
+            obs, rew, terminated, truncated, info = super().step(action)
+            return obs, np.array([rew]), np.array([terminated]), np.array(truncated), info
+
+    assert rollouts(Arrays(BOX)) == rollouts(Walk(BOX))
+
+
+def test_a_buffer_that_stores_rows_in_a_way_of_its_own() -> None:
+    class Doubled(ReplayBuffer[Any, Any]):
+        @override
+        def add(self, batch: Any, buffer_ids: Any = None) -> Any:
+            batch.rew = 2 * batch.rew
+            return super().add(batch, buffer_ids)
+
+    buffer = Doubled(10)
+    Collector(Walk(BOX), lambda _: ActBatch(act=np.ones(1, np.int64))).collect(buffer, n_step=3)
+    assert buffer[:].rew.tolist() == [2, 2, 2]
+
+
+def test_evaluation() -> None:
+    stats = evaluate(Walk(BOX), lambda batch: ActBatch(act=np.ones(1, np.int64)), 3, seed=1)
+    assert stats.returns.tolist() == [5, 5, 5]
+
+
+def test_another_collector_of_the_same_environment_begins_a_new_episode() -> None:
+    env = Walk(BOX)
+    one, other = (Collector(env, lambda _: ActBatch(act=np.ones(1, np.int64)), infos=["steps"]) for _ in range(2))
+    one.rollout(2)
+    other.rollout(2)
+    assert one.rollout(1).info["steps"].tolist() == [1]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "text"),
+    [
+        (np.zeros(2, np.float32), r"observations of shape \(3,\) are declared, got one of \(2,\)"),
+        (np.zeros((1, 3), np.float32), r"observations of shape \(3,\) are declared, got one of \(1, 3\)"),
+        (np.zeros(3, complex), "Cannot cast"),
+    ],
+    ids=["shape", "rows", "dtype"],
+)
+def test_observations_that_do_not_fit_their_space(wrong: Any, text: str) -> None:
+    collector = Collector(Walk(BOX, wrong=wrong), lambda _: ActBatch(act=np.ones(1, np.int64)))
+    with pytest.raises(EnvironmentFailedError, match=f"an environment raised .*{text}"):
+        collector.rollout(1)
+
+
+def test_what_is_no_environment_is_refused() -> None:
+    envs: Any = [Walk(BOX)]
+    with pytest.raises(SettingError, match=r"expected a gymnasium.vector.VectorEnv or a gymnasium.Env, got list"):
+        Collector(envs, alternating)
+
+
+@pytest.mark.parametrize("way", ["rollout", "rows", "collect", "collect by step"])
+@pytest.mark.parametrize("kind", Reusing.KINDS)
+def test_an_environment_may_write_into_the_arrays_that_it_returned(kind: str, way: str) -> None:
+    env = Reusing(3, kind)
+    collector, buffer = Collector(env, act_zero, infos=["time", "level"]), ReplayBuffer(20)
+    if way == "rollout":
+        rows = collector.rollout(10)
+    elif way == "rows":
+        rows = collector.rows(10)[0]
+    else:
+        for _ in range(10 if way == "collect by step" else 1):
+            collector.collect(buffer, 1 if way == "collect by step" else 10)
+        rows = buffer[:]
+    leaves = {"array": (), "dict": ("a",), "tuple": ("1",), "nested": ("a", "b", "0")}[kind]
+    obs, obs_next = rows.obs, rows.obs_next
+    for name in leaves:
+        obs, obs_next = obs[name], obs_next[name]
+    assert [*zip(obs[:, 0].tolist(), obs_next[:, 0].tolist(), strict=True)] == env.log
+    assert (rows.info.time[:, 0] == obs_next[:, 0] % 100).all()
+    assert (rows.info.level == np.where(obs[:, 0] % 100 == 0, obs[:, 0] // 100, 0)).all()
+
+
+def act_zero(batch: Any) -> ActBatch:
+    """Return the action 0 for each row, whatever the observations are."""
+    return ActBatch(act=np.zeros(1, np.int64))
+
+
+def by_step(batch: Any) -> ActBatch:
+    return ActBatch(act=(batch.obs.reshape(len(batch.obs), -1)[:, 0] % 3).astype(np.int64))
+
+
+def collector_of(*lengths: int, **more: Any) -> Collector[Any]:
+    return Collector(sync(*map(Count, lengths), **more), by_step)
+
+
+def rows_of(count: int, **more: Any) -> Batch:
+    zeros = np.zeros(count)
+    flags = {"terminated": np.ones(count, bool), "truncated": np.zeros(count, bool)}
+    obs = np.zeros((count, 1), np.float32)
+    return Batch(obs=obs, act=zeros.astype(int), rew=zeros, obs_next=obs, **flags, **more)
+
+
+class WithExtra(RolloutBatch):
+    extra: np.ndarray
+
+
+def test_rows_are_checked_once_checks_are_on_again():
+    buffer: Any = ReplayBuffer[WithExtra](50)
+    buffer.extend(WithExtra(**rows_of(2), info=Batch(), extra=np.ones(2)))
+    collector = collector_of(30)
+    with checking("off"):
+        for _ in range(4):
+            collector.collect(buffer, 3)
+    with pytest.raises(errors.SchemaError, match="extra"):
+        collector.collect(buffer, 3)
+
+
+@pytest.mark.parametrize("way", ["class", "object", "patched"])
+def test_methods_that_were_replaced_are_called(way, monkeypatch):
+    calls: list[int] = []
+    extend = ReplayBuffer.extend
+
+    def counted(self: Any, batch: Any, buffer_ids: Any = None) -> Any:
+        calls.append(len(batch))
+        return extend(self, batch, buffer_ids)
+
+    buffer: Any = types.new_class("Counted", (ReplayBuffer,))(50)
+    collector = collector_of(30)
+    for _ in range(3):
+        collector.collect(buffer, 3)
+    if way == "class":
+        monkeypatch.setattr(type(buffer), "extend", counted, raising=False)
+    elif way == "object":
+        buffer.extend = partial(counted, buffer)
+    else:
+        monkeypatch.setattr(ReplayBuffer, "extend", counted)
+    for _ in range(3):
+        collector.collect(buffer, 3)
+    assert calls == [3, 3, 3]
+
+
+def test_record_may_drop_rows():
+    buffer: Any = ReplayBuffer(50)
+    collector = Collector(sync(Count(30)), by_step, lambda rollout, _: rollout[::2])
+    for _ in range(3):
+        collector.collect(buffer, 4)
+    assert len(buffer) == 6
+
+
+def test_nested_observations_and_records_are_stored():
+    def act(batch: Any) -> ActBatch:
+        arm, grip = np.zeros((1, 2), np.float32), np.zeros(1, np.int64)
+        return ActBatch(act=Batch(arm=arm, grip=grip))
+
+    for made in (Collector(sync(Nested(4)), act), Collector(sync(Count(4)), by_step, lambda rollout, _: rollout)):
+        buffer: Any = ReplayBuffer(20)
+        for _ in range(5):
+            made.collect(buffer, 3)
+        assert (buffer[:].terminated == (np.arange(15) % 4 == 3)).all()
+
+
+def test_a_buffer_that_was_closed(tmp_path):
+    buffer: Any = ReplayBuffer(20, path=tmp_path)
+    collector = collector_of(9)
+    for _ in range(4):
+        collector.collect(buffer, 3)
+    buffer.close()
+    with pytest.raises(errors.StorageError, match="closed"):
+        collector.collect(buffer, 3)
+
+
+def test_copies_are_on_their_own_and_nothing_is_kept_alive():
+    buffer: Any = ReplayBuffer(20)
+    collector = collector_of(30)
+    for _ in range(3):
+        collector.collect(buffer, 3)
+    for copied in (copy.deepcopy(buffer), pickle.loads(pickle.dumps(buffer))):
+        before = copied[:]
+        collector.collect(buffer, 3)
+        assert copied[:] == before
+        collector.collect(copied, 3)
+        assert copied[:].truncated.tolist()[8] is True, "the rows do not follow those of the copy"
+    state = weakref.ref(state_of(buffer))
+    column = weakref.ref(buffer.obs)
+    buffer.columns.obs = np.zeros((20, 1), np.float32)
+    assert column() is None, "a column that was replaced"
+    del buffer, copied
+    assert state() is None
+
+
+@pytest.fixture
+def gradients():
+    """An interrupt on the last line of ``no_grad`` leaves them off, and tests share a process."""
+    yield
+    torch.set_grad_enabled(True)
+
+
+@pytest.mark.slow
+def test_no_step_is_missing_after_an_interruption(gradients):
+    def started() -> tuple[Any, Any]:
+        buffer: Any = ReplayBuffer(40)
+        collector = collector_of(30)
+        for _ in range(3):
+            collector.collect(buffer, 3)
+        return collector, buffer
+
+    def call(collector: Any, buffer: Any) -> Any:
+        return lambda: collector.collect(buffer, 3)
+
+    for moment in range(interrupted(call(*started()), 10**9)):
+        collector, buffer = started()
+        interrupted(call(collector, buffer), moment)
+        collector.collect(buffer, 3)
+        collector.collect(buffer, 3)
+        rows = buffer[:]
+        assert (rows.obs_next == rows.obs + 1).all(), moment
+        assert (rows.done == (rows.terminated | rows.truncated)).all(), moment
+        assert unmarked(VectorView(buffer)) == [], moment
+
+
+class VectorView:
+    """A buffer of one ring with the list of its rings."""
+
+    def __init__(self, buffer: Any) -> None:
+        self.buffers = [buffer]

@@ -55,31 +55,6 @@ def test_an_environment_in_a_process_that_raises_is_made_anew_by_a_function():
     collector.envs.close()
 
 
-@GONE
-def test_without_a_function_it_says_that_these_cannot_go_on():
-    envs = in_processes(Count(3), Count(5, fails_at=2))
-    with pytest.raises(errors.EnvironmentFailedError, match="pass the Collector a function that creates them"):
-        Collector(envs, zeros).rollout(40)
-    envs.close()
-
-
-def test_an_environment_that_hangs_is_named():
-    made = []
-
-    def make():
-        made.append(in_processes(Count(3), Count(5, fails_at=4 if not made else 0, with_="hang")))
-        return made[-1]
-
-    buffer = VectorReplayBuffer(100, 2)
-    collector = Collector(make, zeros, timeout=3)
-    with pytest.raises(errors.EnvironmentFailedError, match=r"^environment 1 has not answered within 3 s"):
-        collector.collect(buffer, 40)
-    assert len(buffer) == 6
-    collector.collect(buffer, 10)
-    assert len(buffer) == 16
-    collector.envs.close()
-
-
 class HangsInReset(Count):
     """Hangs when it is reset for the second time."""
 

@@ -17,7 +17,6 @@ from typedbatch.buffers import (
     PrioritizedVectorReplayBuffer,
     ReplayBuffer,
     VectorReplayBuffer,
-    compute_nstep_return,
 )
 from typedbatch.buffers.state import state_of
 from typedbatch.training import Collector, evaluate, off_policy
@@ -78,17 +77,6 @@ def test_an_episode_that_goes_on_is_not_cut(name, mode, tmp_path):
     for steps in (2, 2, 6, 2, 20, 8):
         collector.collect(buffer, steps)
     assert (unmarked(buffer), cuts(buffer)) == ([], 0)
-
-
-def test_rewards_of_two_episodes_are_not_summed():
-    buffer = ReplayBuffer(100)
-    collector = Collector(sync(Count(5)), zeros)
-    collector.collect(buffer, n_step=3)
-    collector.reset()
-    collector.collect(buffer, n_step=3)
-    slots = np.array([0, 2])
-    batch = compute_nstep_return(buffer[slots], buffer, slots, lambda _, slots: np.zeros(len(slots)), 1.0, 5)
-    assert batch.returns.tolist() == [3, 1]
 
 
 def test_a_training_whose_state_is_asked_for():

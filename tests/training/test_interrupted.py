@@ -63,11 +63,11 @@ def test_no_step_is_missing_in_an_episode_that_goes_on(name, mode, call):
     def all_of_it(collector: Any, buffer: Any) -> Any:
         return lambda: CALLS[call](collector, buffer)
 
-    many = interrupted(all_of_it(*started(name, mode)), 10**9, bytecodes_but_in="buffers")
+    many = interrupted(all_of_it(*started(name, mode)), 10**9)
     choice = random.Random(f"{name} {mode} {call}")
     for moment in sorted(choice.sample(range(many), min(many, 600 if FUZZING else 20))):
         collector, buffer = started(name, mode)
-        interrupted(all_of_it(collector, buffer), moment, bytecodes_but_in="buffers")
+        interrupted(all_of_it(collector, buffer), moment)
         for _ in range(2):
             collector.collect(buffer, 6)
         rings = [buffer.main_buffer, *buffer.buffers[1:]] if name == "cached" else buffer.buffers
@@ -113,11 +113,11 @@ def test_what_goes_with_the_observations_is_of_the_same_episode(mode):
     def calls(collector: Collector[Any]) -> Any:
         return lambda: (collector.collect(VectorReplayBuffer(50, 2), 4), collector.reset())
 
-    many = interrupted(calls(started()), 10**9, bytecodes_but_in="buffers")
+    many = interrupted(calls(started()), 10**9)
     choice = random.Random(f"{mode}")
     for moment in sorted(choice.sample(range(many), min(many, 600 if FUZZING else 60))):
         collector = started()
-        interrupted(calls(collector), moment, bytecodes_but_in="buffers")
+        interrupted(calls(collector), moment)
         collector.rollout(40)
         assert set(collector.last_stats.lengths.tolist()) == {4, 5}, moment
 

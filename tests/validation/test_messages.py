@@ -73,14 +73,6 @@ def report(batch: Any, schema: Any, level: Any = None) -> list[str]:
     return [re.sub(r"\S+/(\w+\.py):\d+", r"\1:LINE", line).removeprefix("  ") for line in lines[first:]]
 
 
-def test_a_right_one_passes():
-    found = validate(step(), Step, level="values")
-    assert (type(found), "mask" in found, found.mask) == (Step, False, None)
-    masked = validate(step(mask=np.zeros((4, 16))), Step, level="values")
-    assert masked.mask is not None
-    assert masked.mask.shape == (4, 16)
-
-
 REPORTS: dict[str, tuple[Any, Any, str, list[str]]] = {
     "missing": (
         step(act=..., actions=np.arange(4)),

@@ -1,4 +1,4 @@
-"""Any string is a field name, also one that is a method's; nothing but a string is."""
+"""Names and values of fields: read, set, deleted, and the methods that a batch shares with a dict."""
 
 from __future__ import annotations
 
@@ -8,9 +8,103 @@ import pickle
 import numpy as np
 import pytest
 
-from tests.ops.helpers import assert_array
-from typedbatch import Batch, errors, objects
+from tests.ops.helpers import assert_array, rollout
+from typedbatch import Batch, RolloutBatch, errors, objects
 from typedbatch._ops.combine import CALLED_ON_BATCHES
+from typedbatch.errors import TypedBatchError
+
+
+def test_hasattr_and_contains_agree():
+    batch = Batch(a=1)
+    assert hasattr(batch, "a")
+    assert not hasattr(batch, "b")
+    assert "a" in batch
+    assert "b" not in batch
+    assert 0 not in batch
+
+
+def test_values_live_in_the_instance_dict():
+    array = np.zeros(2)
+    batch = Batch(a=array)
+    assert batch.__dict__ == {"a": array}
+    batch.__dict__["b"] = array
+    assert batch.b is array
+    assert list(batch.keys()) == ["a", "b"]
+
+
+@pytest.mark.parametrize("read", [lambda b: b.adv, lambda b: b["adv"]], ids=["attribute", "item"])
+@pytest.mark.parametrize("error", [AttributeError, KeyError])
+def test_an_unknown_field_is_an_attribute_error_and_a_key_error(read, error):
+    with pytest.raises(error):
+        read(Batch(act=1))
+
+
+@pytest.mark.parametrize("read", [lambda b: b.reward, lambda b: b["reward"], lambda b: b.__delitem__("reward")])
+def test_a_missing_field_names_the_batch_the_field_and_what_there_is(read):
+    with pytest.raises(errors.MissingFieldError) as caught:
+        read(Batch(obs=[1], act=[1], rewards=[1]))
+    text = str(caught.value)
+    assert text.startswith("Batch has no field 'reward'; it has obs, act, rewards")
+    assert "did you mean 'rewards'" in text
+    assert "dict" not in text
+
+
+def test_a_missing_field_of_a_record_names_the_record():
+    with pytest.raises(AttributeError, match="RolloutBatch has no field 'adv'"):
+        _ = RolloutBatch(obs=1, info=1, obs_next=1, act=1, rew=1, terminated=1, truncated=1)["adv"]
+
+
+@pytest.mark.parametrize("index", [0, None, slice(0, 1), 1.5], ids=repr)
+def test_deleting_rows_is_refused_in_words(index):
+    with pytest.raises(TypedBatchError) as caught:
+        del Batch(a=[1, 2])[index]
+    assert str(caught.value)
+
+
+def test_keys_values_and_items_are_those_of_a_dict():
+    batch = Batch(a=4, b=[5, 5])
+    assert list(batch.keys()) == list(batch.get_keys()) == ["a", "b"]
+    assert [value.tolist() for value in batch.values()] == [4, [5, 5]]
+    assert {key: value.tolist() for key, value in batch.items()} == {"a": 4, "b": [5, 5]}
+
+
+def test_update_takes_a_dict_a_batch_keywords_and_both():
+    batch = Batch(a=1)
+    batch.update({"b": [1]})
+    batch.update(Batch(c=[2]))
+    batch.update(d=[3])
+    batch.update({"e": [4]}, f=[5])
+    batch.update()
+    assert list(batch.keys()) == ["a", "b", "c", "d", "e", "f"]
+    assert_array(batch.e, [4])
+
+
+def test_get_and_pop_return_the_default_for_an_unknown_name():
+    batch = Batch(a=[1, 2])
+    assert batch.get("a") is batch.a
+    assert batch.get("b") is None
+    assert batch.get("b", 3) == 3
+    assert batch.get("b", default=3) == 3
+    assert batch.pop("b", 3) == 3
+    assert batch.pop("b") is None
+    assert_array(batch.pop("a"), [1, 2])
+    assert "a" not in batch
+
+
+def test_the_dict_methods_that_tianshou_lets_through_work():
+    batch = Batch(a=1, b=2)
+    assert batch.popitem()[0] == "b"
+    assert batch.setdefault("a", 5) == 1
+    assert batch.setdefault("c", 5) == 5
+    batch.clear()
+    assert list(batch.keys()) == []
+
+
+def test_to_dict_goes_all_the_way_down_unless_told_not_to():
+    batch = rollout()
+    assert type(batch.to_dict()["obs"]) is dict
+    assert batch.to_dict(recursive=False)["obs"] is batch.obs
+    assert batch.to_dict()["rew"] is batch.rew
 
 
 @pytest.mark.parametrize(
