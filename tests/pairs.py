@@ -1,4 +1,6 @@
-"""Pairs of a right program and the same one with a mistake, in one file: the mistake is a mark under the right line.
+"""Programs that share a file, and pairs of a right program and the same one with a mistake, in one text.
+
+In a pair the mistake is a mark under the right line.
 
 ``# wrong: a line`` is in place of the line above, ``# wrong, too: a line`` is behind it, and
 ``# wrong: without this line`` takes it out. The mark has the indentation of the wrong line.
@@ -7,9 +9,28 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 _MARK = re.compile(r"^( *)# wrong(, too)?:(?: (.*))?$")
 _WITHOUT = "without this line"
+_NAME = re.compile(r"^# ---- (\w+)\n", re.MULTILINE)
+_RUN = '\n\nif __name__ == "__main__":\n    main()\n'
+
+
+def programs_in(folder: Path) -> dict[str, str]:
+    """Return the programs of a folder, by the names of the files that they would be.
+
+    In a file of several, ``# ---- name`` is above each, and all have what is above the first; ``main`` is run.
+    """
+    found = {}
+    for path in sorted(folder.glob("*.py")):
+        head, *rest = _NAME.split(path.read_text(encoding="utf-8"))
+        if not rest:
+            found[path.name] = head
+        for name, text in zip(rest[::2], rest[1::2], strict=True):
+            whole = f"{head}\n{text}"
+            found[f"{name}.py"] = whole + _RUN if "\ndef main(" in whole else whole
+    return found
 
 
 def right_of(text: str) -> str:

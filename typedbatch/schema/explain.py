@@ -146,8 +146,7 @@ class Explainer:
             if value is _UNREADABLE:
                 continue
             if value is not _ABSENT:
-                with self.readable(path):
-                    self.value(value, field, path, computed)
+                self.value(value, field, path, computed)
                 if field.steps is Steps.ONE or (field.steps is Steps.FIRST and len(self.problems) == before):
                     sound[field.name] = value
             elif not field.optional:
@@ -166,9 +165,7 @@ class Explainer:
         """Check the arguments of a call, by the names of the schema's fields."""
         computed: list[_Size] = []
         for field in schema.fields:
-            path = Argument(field.name)
-            with self.readable(path):
-                self.value(values[field.name], field, path, computed)
+            self.value(values[field.name], field, Argument(field.name), computed)
         self.computed(computed)
 
     def knows(self, sizes: Iterable[tuple[str, Any]], path: Path) -> None:
@@ -210,21 +207,28 @@ class Explainer:
         except _MismatchError:
             raise
         except Exception as error:  # noqa: BLE001  # it is the user's own code
-            says = f"raises {type(error).__name__} when it is looked at"
-            self.report(path, "TB105 unreadable-field", "", says, hint)
+            self.unreadable(path, error, hint)
+
+    def unreadable(self, path: Path, error: Exception, hint: str = _ODD_CLASS) -> None:
+        self.report(path, "TB105 unreadable-field", "", f"raises {type(error).__name__} when it is looked at", hint)
 
     def value(self, value: Any, field: Field, path: Path, computed: list[_Size]) -> None:
         """Check the value of a field: choose the alternative, then report what is wrong with it."""
         kind = _kind(value)
         options = [option for option in field.options if option.kind is kind]
-        if not field.options:
-            self.anything(value, path)
-        elif not options:
-            self.wrong_kind(value, field, path)
-        elif len(options) == 1:
-            self.option(options[0], value, path, computed)
-        else:
-            self.one_of(options, value, field, path)
+        try:  # This is self.readable(), which would cost half as much again as the check of an array.
+            if not field.options:
+                self.anything(value, path)
+            elif not options:
+                self.wrong_kind(value, field, path)
+            elif len(options) == 1:
+                self.option(options[0], value, path, computed)
+            else:
+                self.one_of(options, value, field, path)
+        except _MismatchError:
+            raise
+        except Exception as error:  # noqa: BLE001  # it is the user's own code
+            self.unreadable(path, error)
 
     def one_of(self, options: list[Option], value: Any, field: Field, path: Path) -> None:
         """Take the first alternative that matches, or report the problems of the closest one if none does."""
@@ -294,9 +298,7 @@ class Explainer:
         elif option.each is not None:
             for name, leaf in value.__dict__.items():
                 inner: list[_Size] = []
-                where = Path(path, name)
-                with self.readable(where):
-                    self.value(leaf, option.each, where, inner)
+                self.value(leaf, option.each, Path(path, name), inner)
                 self.computed(inner)
         else:
             self.anything(value, path)

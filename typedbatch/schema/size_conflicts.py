@@ -24,9 +24,9 @@ def conflicts(votes: Votes, schema: str, right: Collection[Path] = ()) -> Iterat
     for key, sizes in votes.items():
         # A top-level field has one vote for each size in it, so that a nested batch of many leaves does not outvote
         # the other fields. The number of leaves breaks ties.
-        counts = Counter(size for _, size in {(path.top, size) for path, size in sizes.items()})
-        if len(counts) <= 1:
+        if len(set(sizes.values())) <= 1:
             continue
+        counts = Counter(size for _, size in {(path.top, size) for path, size in sizes.items()})
         by_size: dict[Size, list[Path]] = {}
         for path, size in sizes.items():
             by_size.setdefault(size, []).append(path)

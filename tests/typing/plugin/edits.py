@@ -242,28 +242,53 @@ STEPS: tuple[tuple[Edit, ...], ...] = (
     (
         _replace("module batch loses a field", "a.py", ", rew=[0.0, 1.0, 0.0, 1.0])", ")"),
         _replace("batch of a class loses its fields", "a.py", "Batch(count=[0])", "Batch()"),
+        _replace("function adds rows of the same number", "used.py", "return a - b", "return a - b[1:]"),
+        _replace("field of a record is renamed", "records.py", "weight:", "weights:"),
+        _replace("program makes another field", "steps.py", 'batch["rew"] =', 'batch["reward"] ='),
     ),
     (
         _replace(
             "module batch gains a field", "a.py", "act=[0, 1, 0, 1])\nnested", "act=[0, 1, 0, 1], rwe=[1])\nnested"
         ),
+        _replace("parameter is reshaped", "declared.py", 'adv: Float[Tensor, "N"]', 'adv: Float[Tensor, "N 1"]'),
+        _replace("field of a record has its name again", "records.py", "weights:", "weight:"),
+        _replace("program does not call what makes a field", "run.py", "    finish(rollout)\n", "    print(finish)\n"),
     ),
     (
         _replace("field is renamed", "a.py", "rwe=[1]", "rew=[1.0]"),
         _replace("nested field is renamed", "a.py", '"cam": np.zeros((4, 3))', '"depth": None'),
+        _replace(
+            "function that a called one calls gives another shape",
+            "declared.py",
+            '-> Float[Tensor, "N"]',
+            '-> Float[Tensor, "N 2"]',
+        ),
+        _replace(
+            "record has another field", "records.py", "weight: NDArray[Any]", "weight: NDArray[Any]\n    seed: int"
+        ),
+        _replace("program does not name what makes a field", "run.py", "    print(finish)\n", ""),
+        _replace("program does not import what makes a field", "run.py", "import finish, start", "import start"),
     ),
     (
         _replace("field is retyped", "a.py", "obs=np.zeros((4, 2))", 'obs={"depth": np.zeros(4)}'),
         _replace("function sets no fields", "a.py", "def peek(batch: Batch)", "def peek(batch: Sized)"),
+        _replace("attribute is reshaped", "declared.py", '"A D"', '"Actions 5"'),
+        _replace("generic function sets another field", "helpers.py", "batch.order =", "batch.seed ="),
+        _replace("program may make any field", "steps.py", "import numpy as np", "import pickle\nimport numpy as np"),
     ),
     (
         _replace("batch of an instance gains a field", "a.py", "done=[False])", "done=[False], act=[1])"),
         _replace("method sets another field", "a.py", "self.last.steps = ", "self.last.missing = "),
+        _replace("alias is reshaped", "declared.py", '"T N"', '"T N 2"'),
+        _replace("function reads another field", "helpers.py", "batch.rew)", "batch.reward)"),
+        _replace("program makes all its fields again", "steps.py", "import pickle\n", ""),
     ),
     (
         _replace(
             "protocol gains a member", "c.py", "\n\nclass WantedMore", "    rew: NDArray[Any]\n\n\nclass WantedMore"
         ),
+        _replace("top of the module adds rows of the same number", "used.py", "torch.zeros(4)", "torch.zeros( 3 )"),
+        _replace("function makes another field", "helpers.py", "rew=[3, 4]", "seed=[3, 4]"),
     ),
     (_replace("protocol loses a member", "c.py", "    @property\n    def act(self) -> NDArray[Any]: ...\n", ""),),
     (
@@ -288,39 +313,11 @@ STEPS: tuple[tuple[Edit, ...], ...] = (
         Edit("file is gone", "a.py", lambda _: None),
     ),
     (Edit("file is back", "a.py", lambda _: A),),
-    # Each of these changes a size, too, as mypy's daemon looks at sizes and the clock.
-    (_replace("function adds rows of the same number", "used.py", "return a - b", "return a - b[1:]"),),
-    (_replace("parameter is reshaped", "declared.py", 'adv: Float[Tensor, "N"]', 'adv: Float[Tensor, "N 1"]'),),
-    (
-        _replace(
-            "function that a called one calls gives another shape",
-            "declared.py",
-            '-> Float[Tensor, "N"]',
-            '-> Float[Tensor, "N 2"]',
-        ),
-    ),
-    (_replace("attribute is reshaped", "declared.py", '"A D"', '"Actions 5"'),),
-    (_replace("field of a record is renamed", "records.py", "weight:", "weights:"),),
-    (_replace("field of a record has its name again", "records.py", "weights:", "weight:"),),
-    (
-        _replace(
-            "record has another field", "records.py", "weight: NDArray[Any]", "weight: NDArray[Any]\n    seed: int"
-        ),
-    ),
-    (_replace("generic function sets another field", "helpers.py", "batch.order =", "batch.seed ="),),
-    (_replace("function reads another field", "helpers.py", "batch.rew)", "batch.reward)"),),
-    (_replace("function makes another field", "helpers.py", "rew=[3, 4]", "seed=[3, 4]"),),
-    (_replace("program makes another field", "steps.py", 'batch["rew"] =', 'batch["reward"] ='),),
-    (_replace("program does not call what makes a field", "run.py", "    finish(rollout)\n", "    print(finish)\n"),),
-    (
-        _replace("program does not name what makes a field", "run.py", "    print(finish)\n", ""),
-        _replace("program does not import what makes a field", "run.py", "import finish, start", "import start"),
-    ),
-    (_replace("program may make any field", "steps.py", "import numpy as np", "import pickle\nimport numpy as np"),),
-    (_replace("program makes all its fields again", "steps.py", "import pickle\n", ""),),
-    (_replace("alias is reshaped", "declared.py", '"T N"', '"T N 2"'),),
-    (_replace("top of the module adds rows of the same number", "used.py", "torch.zeros(4)", "torch.zeros( 3 )"),),
 )
+"""Edits of files that do not import one another are one step.
+
+Those of shapes, records and programs change a size, too, as mypy's daemon looks at sizes and the clock.
+"""
 
 
 def states() -> Iterator[tuple[str, dict[str, str]]]:

@@ -20,7 +20,6 @@ from tempfile import TemporaryDirectory
 
 from tests.typing.caches import PLUGIN, warm
 from tests.typing.plugin.combinations import Facts, Spot, legal
-from tests.typing.plugin.reduction import marked_spot, reduced
 from tests.typing.plugin.runs import CONFIG, Report, check
 from tests.typing.plugin.writer import FLAGS_MODULE, MODULES, Package, draw
 
@@ -124,15 +123,6 @@ def change_some(packages: Sequence[Package], folder: Path) -> None:
         (folder / package.name / f"{module}.py").write_text(f"{text}\n# the end\n", encoding="utf-8")
 
 
-def reported_marks(packages: Sequence[Package], folder: Path, cache: Path) -> set[str]:
-    """Return the names of the packages whose marked line is reported."""
-    write(packages, folder)
-    names = [*(package.name for package in packages), "canary.py"]
-    told = told_by(check(folder, cache, names=names))
-    spots = {package.name: marked_spot(package) for package in packages}
-    return {name for name, found in told.items() if any(one.spot == spots[name] for one in found)}
-
-
 # ---- the command -----------------------------------------------------------------------------------------------------
 
 
@@ -180,7 +170,6 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--without", action="append", default=[], metavar="KIND", help="kind of statement to leave out")
     parser.add_argument("--show", type=int, default=5, help="number of false reports to show")
     parser.add_argument("--missed", type=int, default=0, help="number of missed lines to show")
-    parser.add_argument("--reduce", type=int, default=0, help="number of false reports to make small (a minute each)")
     return parser.parse_args()
 
 
@@ -191,18 +180,9 @@ def main() -> None:
     with TemporaryDirectory() as made:
         cache = warm(_KEPT.absolute(), PLUGIN, Path(made, "cache"))
         tally, known = judged(packages, arguments.keep or Path(made, "packages"), cache)
-        _print(arguments, tally, known, cache)
-
-
-def _print(arguments: argparse.Namespace, tally: Tally, known: dict[str, Package], cache: Path) -> None:
-    work = cache.with_name("work")
     print("\n".join(table(tally, known)))
     for told in tally.false[: arguments.show]:
         print(f"\nfalse: {shown(known[told.package], told.spot, told.text)}")
-    for told in tally.false[: arguments.reduce]:
-        print(f"\nfalse: {told.text}")
-        small = reduced(known[told.package], told.spot, lambda some: reported_marks(some, work, cache))
-        print("".join(f"# {module}\n{text}" for module, text in small.modules.items()), flush=True)
     for package, spot in tally.missed[: arguments.missed]:
         print(f"\nmissed: {shown(package, spot, 'a field is not there, and mypy reports nothing')}")
 

@@ -23,7 +23,6 @@ from tests.typing.plugin.packages import (
     told_by,
     write,
 )
-from tests.typing.plugin.reduction import MARK, reduced
 from tests.typing.plugin.runs import Report, check, differences
 from tests.typing.plugin.writer import MODULES, Package, draw
 
@@ -176,15 +175,3 @@ class TestHarness:
         assert {name: [(one.spot, one.code) for one in found] for name, found in told.items()} == {
             "p": [(("main", FIRST + 1), "batch-field")]
         }
-
-    def test_a_package_is_made_small(self) -> None:
-        text = "b = Batch(x=1)\nc = Batch()\nif FLAGS[0]:\n    b.y = 1\nelse:\n    b.z = 1\nb.x  # read"
-        large = package(text, helpers="def unused() -> None:\n    pass")
-
-        def reported(some: list[Package]) -> set[str]:
-            return {one.name for one in some if "b.x" in one.modules["main"]}
-
-        small = reduced(large, ("main", FIRST + 6), reported)
-        start = ["from typedbatch import Batch", "def scenario() -> None:", "    b = Batch(x=1)", f"    b.x{MARK}"]
-        assert small.modules["main"].splitlines() == [*start, "SCENARIOS = (scenario,)"]
-        assert not small.modules["base"].strip()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
-
 from tests.typing.caches import PLUGIN, warm
 from tests.typing.plugin.edits import DECLARED, USED
 from tests.typing.plugin.runs import CONFIG, check, fill
@@ -100,25 +98,23 @@ f(f, f=f)  # type: ignore
 """
 
 
-def test_odd_declarations_and_uses_crash_nothing(kept: Path, tmp_path: Path) -> None:
-    fill(tmp_path / "odd", {"mypy.ini": CONFIG, "odd.py": ODD})
-    check(tmp_path / "odd", warm(kept, PLUGIN, tmp_path / "cache"))
-
-
-def test_deep_programs_crash_nothing(kept: Path, tmp_path: Path) -> None:
+def test_odd_declarations_and_deep_programs_crash_nothing(kept: Path, tmp_path: Path) -> None:
     deep = "import torch\nx = torch.zeros(3)\ny = " + "(" * 60 + "x" + " + x)" * 60 + "\n"
     loops = "def f(x: torch.Tensor) -> None:\n" + "".join(
         f"{'    ' * depth}for i{depth} in range(3):\n{'    ' * (depth + 1)}x = x + x[None]\n" for depth in range(1, 15)
     )
-    fill(tmp_path / "deep", {"mypy.ini": CONFIG, "deep.py": deep + loops})
-    check(tmp_path / "deep", warm(kept, PLUGIN, tmp_path / "cache"))
+    fill(tmp_path / "odd", {"mypy.ini": CONFIG, "odd.py": ODD, "deep.py": deep + loops})
+    check(tmp_path / "odd", warm(kept, PLUGIN, tmp_path / "cache"))
 
 
-@pytest.mark.parametrize("shape", ["N (2", "*a *b", "N+", "4.5", "a.b"])
-def test_what_cannot_be_read_is_said_where_it_is_declared(shape: str, kept: Path, tmp_path: Path) -> None:
-    program = (
-        f'from jaxtyping import Float\nfrom torch import Tensor\ndef f(x: Float[Tensor, "{shape}"]) -> None: ...\n'
-    )
-    fill(tmp_path / "bad", {"mypy.ini": CONFIG, "bad.py": program})
+def test_what_cannot_be_read_is_said_where_it_is_declared(kept: Path, tmp_path: Path) -> None:
+    shapes = ["N (2", "*a *b", "N+", "4.5", "a.b"]
+    start = "from jaxtyping import Float\nfrom torch import Tensor\n"
+    programs = {
+        f"bad{number}.py": f'{start}def f(x: Float[Tensor, "{shape}"]) -> None: ...\n'
+        for number, shape in enumerate(shapes)
+    }
+    fill(tmp_path / "bad", {"mypy.ini": CONFIG, **programs})
     said = str(check(tmp_path / "bad", warm(kept, PLUGIN, tmp_path / "cache")))
-    assert f"bad.py:3: error: the shape '{shape}' has " in said
+    for number, shape in enumerate(shapes):
+        assert f"bad{number}.py:3: error: the shape '{shape}' has " in said

@@ -1,1 +1,0 @@
-"""A trainer with hooks."""

@@ -1,1 +1,0 @@
-"""An older code base: no annotations, batches passed about freely."""

@@ -1,1 +1,0 @@
-"""Learners put together from mixins; each one adds its fields in process()."""

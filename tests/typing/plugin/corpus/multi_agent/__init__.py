@@ -1,1 +1,0 @@
-"""Independent learners in a small gathering game."""

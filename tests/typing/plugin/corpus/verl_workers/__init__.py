@@ -1,1 +1,0 @@
-"""Workers and a controller that dispatches shards of a batch, after verl."""

@@ -1,1 +1,0 @@
-"""Self-play: a league of players with ratings, matches, and updates from the games."""

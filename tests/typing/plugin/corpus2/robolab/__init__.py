@@ -1,1 +1,0 @@
-"""Behaviour cloning for an arm with several sensors."""

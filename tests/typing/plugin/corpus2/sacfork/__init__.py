@@ -1,1 +1,0 @@
-"""A fork of somebody's soft actor-critic, with our flags."""
