@@ -19,6 +19,7 @@ from mypy.types import (
     Instance,
     LiteralType,
     Type,
+    TypeGuardedType,
     TypeOfAny,
     UnboundType,
     UninhabitedType,
@@ -69,6 +70,11 @@ def class_named(api: Api, fullname: str) -> TypeInfo | None:
     return found.node if found is not None and isinstance(found.node, TypeInfo) else None
 
 
+def has_batches(api: Api) -> bool:
+    """Return whether a module of the build imports this package; there are no batches where none does."""
+    return "typedbatch" in getattr(api, "modules", ("typedbatch",))
+
+
 def analyzed_by_mypy(analyser: Any, type_: UnboundType) -> Type:
     """Return the type that mypy finds for a name without plugins."""
     asked, analyser.plugin = analyser.plugin, Plugin(analyser.options)
@@ -117,14 +123,20 @@ def current_type(api: Api, expression: Expression) -> Type | None:
     """What a name or attribute is known to be on this line, by the assignments before it; None without any."""
     binder: Any = getattr(api, "binder", None)
     found: Type | None = binder.get(expression) if binder is not None else None
-    return found
+    return found.type_guard if isinstance(found, TypeGuardedType) else found
+
+
+def _guarded(type_: Type) -> Type:
+    """Return a type that mypy takes as a narrowed one, without a comparison with the one before field by field."""
+    is_plain = isinstance(type_, Instance) and type_.type.fullname == "typedbatch.batch.Batch"
+    return TypeGuardedType(type_) if is_plain else type_
 
 
 def narrow(api: Api, expression: Expression, type_: Type) -> None:
     """From here on, in this branch, the expression has this type. Without it, changes of a batch are not followed."""
     binder: Any = getattr(api, "binder", None)
     if binder is not None:
-        binder.put(expression, type_)
+        binder.put(expression, _guarded(type_))
         for frame in binder.try_frames:  # in a try, a handler may come right after this line
             binder.allow_jump(frame)
 
@@ -140,7 +152,7 @@ def settle(api: Api, expression: Expression, type_: Type) -> None:
     key = literal_hash(expression)
     for frame in reversed(binder.frames):
         if key in frame.types:
-            frame.types[key] = type(frame.types[key])(type_, frame.types[key].from_assignment)
+            frame.types[key] = type(frame.types[key])(_guarded(type_), frame.types[key].from_assignment)
             binder.version += 1  # what mypy has remembered of expressions is to be found anew
             return
 

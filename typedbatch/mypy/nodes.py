@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from mypy import nodes
@@ -58,22 +59,24 @@ _CHILDREN: dict[type, tuple[str, ...]] = {
 }
 
 
-def children(node: Any) -> Iterator[Any]:
+def children(node: Any) -> list[Any]:
     """The statements and expressions right inside a node, in the order of the source; patterns of match left out."""
+    found: list[Any] = []
     for name in _CHILDREN.get(type(node), ()):
         value = getattr(node, name)
-        if isinstance(value, list):
-            yield from _flat(value)
+        if value.__class__ is list or value.__class__ is tuple:
+            _add_flat(found, value)
         elif value is not None:
-            yield value
+            found.append(value)
+    return found
 
 
-def _flat(values: list[Any] | tuple[Any, ...]) -> Iterator[Any]:
+def _add_flat(found: list[Any], values: Any) -> None:
     for value in values:
-        if isinstance(value, (list, tuple)):
-            yield from _flat(value)
+        if value.__class__ is list or value.__class__ is tuple:
+            _add_flat(found, value)
         elif value is not None:
-            yield value
+            found.append(value)
 
 
 def last_name(node: Any) -> str:
@@ -81,13 +84,96 @@ def last_name(node: Any) -> str:
     return node.name if isinstance(node, (nodes.NameExpr, nodes.MemberExpr)) else ""
 
 
-def nodes_in(node: Any) -> Iterator[Any]:
+_kept: dict[Any, tuple[list[Any], int, int]] | None = None
+"""Where all within each function, block and file is, while a file is gone through, in which nothing changes them."""
+_ROOTS = frozenset({nodes.Block, nodes.FuncDef, nodes.MypyFile})
+
+
+@contextmanager
+def keeping() -> Iterator[None]:
+    """Walk through each tree once, as long as no tree changes."""
+    global _kept
+    before, _kept = _kept, {}
+    try:
+        yield
+    finally:
+        _kept = before
+
+
+def nodes_in(node: Any) -> Sequence[Any]:
     """A node and all within it."""
+    if _kept is None or node.__class__ not in _ROOTS:
+        return _all_in(node, {})
+    place = _kept.get(node)
+    if place is None:
+        return _all_in(node, _kept)
+    found, start, end = place
+    return found if end - start == len(found) else found[start:end]
+
+
+def _all_in(node: Any, places: dict[Any, tuple[list[Any], int, int]]) -> list[Any]:
+    """Return a node and all within it; note where the parts are that may be asked for."""
+    found: list[Any] = []
     todo = [node]
+    open_: list[tuple[Any, int, int]] = []
+    level = -1
     while todo:
         current = todo.pop()
-        yield current
-        todo.extend(children(current))
+        kind = current.__class__
+        while len(todo) < level:
+            root, start, _ = open_.pop()
+            places[root] = found, start, len(found)
+            level = open_[-1][2] if open_ else -1
+        names = _CHILDREN.get(kind)
+        if names is not None:
+            if kind in _ROOTS:
+                level = len(todo)
+                open_.append((current, len(found), level))
+            for name in names:
+                value = getattr(current, name)
+                if value.__class__ is list:
+                    for one in value:
+                        if one.__class__ is list or one.__class__ is tuple:
+                            _add_flat(todo, one)
+                        elif one is not None:
+                            todo.append(one)
+                elif value is not None:
+                    todo.append(value)
+        found.append(current)
+    for root, start, _ in open_:
+        places[root] = found, start, len(found)
+    return found
+
+
+def statements_in(node: Any) -> Iterator[tuple[Any, Any]]:
+    """The statements in a file, with the innermost function around each."""
+    todo: list[tuple[Any, Any]] = [(node, None)]
+    while todo:
+        current, around = todo.pop()
+        yield current, around
+        inner = current if isinstance(current, nodes.FuncDef) else around
+        for name in _STATEMENTS.get(current.__class__, ()):
+            value = getattr(current, name)
+            if value.__class__ is list:
+                todo.extend((one, inner) for one in value if one is not None)
+            elif value is not None:
+                todo.append((value, inner))
+
+
+_STATEMENTS: dict[type, tuple[str, ...]] = {
+    nodes.MypyFile: ("defs",),
+    nodes.ClassDef: ("defs",),
+    nodes.Block: ("body",),
+    nodes.FuncDef: ("body",),
+    nodes.Decorator: ("func",),
+    nodes.OverloadedFuncDef: ("items",),
+    nodes.IfStmt: ("body", "else_body"),
+    nodes.WhileStmt: ("body", "else_body"),
+    nodes.ForStmt: ("body", "else_body"),
+    nodes.WithStmt: ("body",),
+    nodes.TryStmt: ("body", "handlers", "else_body", "finally_body"),
+    nodes.MatchStmt: ("bodies",),
+}
 
 
 def walk(node: Any) -> Iterator[tuple[Any, tuple[Any, ...]]]:
@@ -96,5 +182,8 @@ def walk(node: Any) -> Iterator[tuple[Any, tuple[Any, ...]]]:
     while todo:
         current, around = todo.pop()
         yield current, around
-        inner = (*around, current)
-        todo.extend((child, inner) for child in reversed(list(children(current))))
+        if current.__class__ in _CHILDREN:
+            inner = (*around, current)
+            found = children(current)
+            found.reverse()
+            todo.extend([(child, inner) for child in found])

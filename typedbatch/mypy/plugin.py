@@ -29,9 +29,9 @@ from typedbatch.mypy.batches.program import NAMES, digest_of_file, program_of
 from typedbatch.mypy.batches.questions import use_own_codes
 from typedbatch.mypy.engine.members import MODULE
 from typedbatch.mypy.engine.pending import CALLED, look, note, switch
-from typedbatch.mypy.internals import current_checker, plugins_behind, publish
+from typedbatch.mypy.internals import current_checker, has_batches, plugins_behind, publish
 from typedbatch.mypy.settings import wants_own_codes, wants_shapes, wants_unused_dims
-from typedbatch.mypy.types import arguments, attributes, construct, declare, extend, rows
+from typedbatch.mypy.types import arguments, attributes, construct, declare, extend, rows, shortcuts
 from typedbatch.mypy.types.fields import BATCH
 from typedbatch.mypy.types.methods import METHODS, RAGGED, numbered, padded
 from typedbatch.mypy.types.numpy_functions import of_batches
@@ -115,6 +115,10 @@ class TypedBatchPlugin(Plugin):
         if api is not None:
             _rewording.watch(api)
             publish(api, NAMES, lambda: digest_of_file(api.path))
+        if fullname == BATCH:
+            return _constructing
+        if fullname in _JOINING:
+            return _joining
         if fullname.startswith(_ELSEWHERE):
             return see if self._shapes and fullname.startswith(_ARRAYS) else None
         return check if arguments.may_ask(self.lookup_fully_qualified, fullname) else None
@@ -142,7 +146,7 @@ class TypedBatchPlugin(Plugin):
         elif owner == BATCH and name == "__setattr__":
             hook = _set_field
         elif owner == BATCH and name[:2] == "__":
-            hook = _or_default(partial(attributes.special, name=name), "default_attr_type")
+            hook = _special(name)
         elif owner == BATCH and name not in _MEMBERS:
             hook = _read_field(name)
         return self._last("get_attribute_hook", fullname, hook)
@@ -182,8 +186,14 @@ def _or_default(hook: Hook[C], default: str = "default_return_type") -> Hook[C]:
     return safe
 
 
+@cache
 def _read_field(name: str) -> Hook[AttributeContext]:
     return _of_batch(partial(attributes.read, name=name), "default_attr_type")
+
+
+@cache
+def _special(name: str) -> Hook[AttributeContext]:
+    return _or_default(partial(attributes.special, name=name), "default_attr_type")
 
 
 def _carry(ctx: AnalyzeTypeContext) -> Type:
@@ -219,6 +229,10 @@ _set_field = _of_batch(attributes.set_field, "default_attr_type")
 
 
 def _check(ctx: FunctionSigContext | MethodSigContext) -> Any:
+    if not has_batches(ctx.api):
+        if declares(ctx.default_signature):
+            note(ctx.api)
+        return ctx.default_signature
     if declares(ctx.default_signature) or arguments.asks_for_batch(ctx.default_signature):
         note(ctx.api)
     return arguments.check(ctx)
@@ -229,6 +243,9 @@ def _see(ctx: FunctionSigContext | MethodSigContext) -> Any:
     return ctx.default_signature
 
 
+_JOINING = frozenset({f"{BATCH}.cat", f"{BATCH}.stack", "typedbatch.batch.cat", "typedbatch.batch.stack"})
+_joining: Hook[Any] = _or_default(lambda ctx: shortcuts.joining(ctx, _check(ctx)), "default_signature")
+_constructing: Hook[Any] = _or_default(lambda ctx: shortcuts.constructing(_check(ctx)), "default_signature")
 _check_function: Hook[FunctionSigContext] = _or_default(_check, "default_signature")
 _check_method: Hook[MethodSigContext] = _or_default(_check, "default_signature")
 _see_function: Hook[FunctionSigContext] = _or_default(_see, "default_signature")

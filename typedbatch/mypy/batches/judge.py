@@ -54,6 +54,8 @@ class Judge:
         if self._reading.is_excused(name):
             return
         self.need(owner, contents, name, node)
+        if self._reading.report.is_deaf:
+            return
         if all(one is Presence.ABSENT for one in found):
             known = {one: None for made in contents for one, field in made.fields.items() if field.sure}
             self._reading.report.fail(messages.missing(name, known), node, messages.FIELD)
@@ -93,10 +95,12 @@ class Judge:
 
     def _of_program(self, node: Node, receiver: Expression, name: str, contents: list[Content]) -> None:
         """Report a name that nothing in a program makes."""
-        program, root = self._reading.report.program, self._reading.root
         types = [one for one in alternatives(self._reading.type_of(receiver)) if not isinstance(one, NoneType)]
-        if program is None or not types or not all(is_batch(one) and not is_placeholder(one) for one in types):
+        if not types or not all(is_batch(one) and not is_placeholder(one) for one in types):
             return  # It may be no batch at all.
+        program, root = self._reading.report.program(), self._reading.root
+        if program is None:
+            return
         if not self._is_watching:
             self._is_watching = True
             for module in program.modules:

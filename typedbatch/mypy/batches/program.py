@@ -89,6 +89,8 @@ class Program:
 
 def program_of(path: str, module: str) -> Program | None:
     """Return the program that a file belongs to, if there is one."""
+    if not path.endswith(".py"):
+        return None
     file = Path(path).absolute()
     depth = module.count(".") + (file.name == "__init__.py")
     if file.suffix != ".py" or depth >= len(file.parents) or "site-packages" in file.parts:
@@ -100,7 +102,7 @@ def program_of(path: str, module: str) -> Program | None:
     entries = (main, *(one for one in _importers(root, top) if one != file))
     found = _programs.get(entries)
     if found is None or found.has_changed():
-        found = _programs[entries] = Program(root, *_reached(entries, root))
+        found = _programs[entries] = Program(root, *(_without_batches(entries, root) or _reached(entries, root)))
     return found if found.has_file(file) else None
 
 
@@ -125,6 +127,51 @@ def _importers(root: Path, top: str) -> Iterator[Path]:
         for path in sorted(folder.glob("*.py"))[:_MOST]:
             if top in _imported(path, version_of(path)):
                 yield path
+
+
+def _without_batches(entries: tuple[Path, ...], root: Path) -> tuple[dict[Path, int], Collection[Vocabulary]] | None:
+    """Return the files of a program that names this package nowhere: no names of it are asked for.
+
+    The texts are searched, and not parsed, so that there may be more files than the program has.
+    """
+    files: dict[Path, int] = {}
+    todo = list(entries)
+    while todo:
+        path = todo.pop()
+        if path in files:
+            continue
+        if len(files) == _MOST:
+            return None
+        files[path] = version_of(path)
+        names, imported = _searched(path, files[path])
+        if names:
+            return None
+        for module, dots in imported:
+            todo += _files_of(module, path.parents[dots - 1] if dots else root)
+    return files, ()
+
+
+@lru_cache(maxsize=1024)
+def _searched(path: Path, version: int) -> tuple[bool, frozenset[tuple[str, int]]]:
+    """Return whether a file names this package, and all that it may import."""
+    text = text_in(path) if version else ""
+    if "typedbatch" in text:
+        return True, frozenset()
+    found: set[tuple[str, int]] = set()
+    for dots, module, inside, plain in _IMPORTS.findall(text):
+        if plain:
+            found.update((name, 0) for name in _DOTTED.findall(plain))
+        else:
+            found.add((module, len(dots)))
+            found.update((f"{module}.{name}".removeprefix("."), len(dots)) for name in _WORD.findall(inside))
+    return False, frozenset(found)
+
+
+_IMPORTS = re.compile(
+    r"\bfrom\s*\\?\s*(\.*)\s*([\w.]*)\s*\\?\s*import\b\s*\\?\s*(\([^)]*\)|\*|(?:[^\n;\\]|\\\n)*)|\bimport\s((?:[^\n;\\]|\\\n)*)"
+)
+_WORD = re.compile(r"\w+")
+_DOTTED = re.compile(r"[\w.]+")
 
 
 def _reached(entries: tuple[Path, ...], root: Path) -> tuple[dict[Path, int], Collection[Vocabulary]]:

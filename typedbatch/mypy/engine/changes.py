@@ -10,12 +10,11 @@ from typing import Any, Final
 from mypy.nodes import (
     AssignmentStmt,
     CallExpr,
-    Decorator,
     DelStmt,
     Expression,
+    ForStmt,
     FuncDef,
     IndexExpr,
-    LambdaExpr,
     ListExpr,
     MemberExpr,
     MypyFile,
@@ -26,11 +25,12 @@ from mypy.nodes import (
     StrExpr,
     TupleExpr,
     TypeInfo,
+    WithStmt,
 )
 
 from typedbatch.mypy.arrays.tables import RESHAPED_IN_PLACE
 from typedbatch.mypy.engine.names import assigned_in, targets_of
-from typedbatch.mypy.nodes import last_name, nodes_in, walk
+from typedbatch.mypy.nodes import last_name, nodes_in, statements_in
 
 GROWS: Final = frozenset({"append", "extend", "insert", "add_module", "register_module", "update", "pop", "clear"})
 """Methods that add layers to a container, or take some from it."""
@@ -39,6 +39,12 @@ _ANYTHING: Final = frozenset({"_modules", "_parameters", "_buffers", "__dict__"}
 _HOOKS: Final = frozenset({"register_forward_hook", "register_forward_pre_hook", "register_parametrization"})
 _DATA: Final = frozenset({"data", "weight", "bias", "in_features", "out_features", "forward", "__call__"})
 _SPECIAL: Final = frozenset({"__call__", "__new__", "__getattr__", "__setattr__", "__getattribute__"})
+
+
+_GROWING: Final[frozenset[Any]] = frozenset({
+    MemberExpr, CallExpr, AssignmentStmt, OperatorAssignmentStmt, DelStmt, ForStmt, WithStmt,
+})  # fmt: skip
+_CHANGING: Final[frozenset[Any]] = frozenset({MemberExpr, CallExpr, AssignmentStmt, DelStmt})
 
 
 class Changes:
@@ -54,12 +60,13 @@ class Changes:
     @cached_property
     def are_anywhere(self) -> bool:
         """Whether the file has hooks, ``setattr`` with a computed name, or new weights, which may change any module."""
-        return any(map(_changes_anything, nodes_in(self._tree)))
+        return any(_changes_anything(node) for node in nodes_in(self._tree) if node.__class__ in _CHANGING)
 
     @cached_property
     def grown(self) -> set[str]:
         """Attributes whose layers are added to, replaced or removed, and those that a text names."""
-        return {name for node in nodes_in(self._tree) for name in self._grown_by(node)}
+        seen = [node for node in nodes_in(self._tree) if node.__class__ in _GROWING]
+        return {name for node in seen for name in self._grown_by(node)}
 
     def _grown_by(self, node: Node) -> Iterator[str]:
         if isinstance(node, MemberExpr) and node.name in GROWS:
@@ -83,7 +90,7 @@ class Changes:
         """The attributes that names are bound to."""
         found: dict[Any, list[str]] = {}
         for node in nodes_in(self._tree):
-            if isinstance(node, AssignmentStmt) and isinstance(node.rvalue, (MemberExpr, IndexExpr)):
+            if node.__class__ is AssignmentStmt and isinstance(node.rvalue, (MemberExpr, IndexExpr)):
                 value = node.rvalue.base if isinstance(node.rvalue, IndexExpr) else node.rvalue
                 for target in node.lvalues:
                     if isinstance(target, NameExpr) and isinstance(value, MemberExpr):
@@ -94,8 +101,8 @@ class Changes:
     def setters(self) -> dict[str, list[FuncDef | None]]:
         """The methods that set an attribute of ``self``, by its name; None for one of any other object."""
         found: dict[str, list[FuncDef | None]] = {}
-        for node, around in walk(self._tree):
-            for target in targets_of(node) if isinstance(node, Statement) else ():
+        for node, around in statements_in(self._tree):
+            for target in targets_of(node):
                 for member in target.items if isinstance(target, (TupleExpr, ListExpr)) else [target]:
                     if isinstance(member, MemberExpr):
                         found.setdefault(member.name, []).append(_method_around(member, around))
@@ -115,7 +122,7 @@ class Changes:
     @cached_property
     def _definitions(self) -> Counter[str]:
         functions = Counter(node.fullname for node in nodes_in(self._tree) if isinstance(node, FuncDef))
-        names = Counter(getattr(name, "fullname", "") for name in assigned_in(self._tree))
+        names = Counter(getattr(name, "fullname", "") for name in self._assigned.elements())
         return functions + names
 
     def is_defined_once(self, function: FuncDef) -> bool:
@@ -163,10 +170,9 @@ def _changes_anything(node: Node) -> bool:
     return isinstance(node, DelStmt) and isinstance(node.expr, MemberExpr)
 
 
-def _method_around(member: MemberExpr, around: Sequence[Node]) -> FuncDef | None:
+def _method_around(member: MemberExpr, inner: FuncDef | None) -> FuncDef | None:
     """Return the method whose first parameter has an attribute; None for the attributes of others."""
-    inner = next((one for one in reversed(around) if isinstance(one, (FuncDef, LambdaExpr, Decorator))), None)
-    if not isinstance(inner, FuncDef) or not inner.info or not inner.arguments:
+    if inner is None or not inner.info or not inner.arguments:
         return None
     is_self = isinstance(member.expr, NameExpr) and member.expr.node is inner.arguments[0].variable
     return inner if is_self else None

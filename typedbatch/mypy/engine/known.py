@@ -54,6 +54,7 @@ class Known:
         scopes: dict[Any, int] | None = None,
         handed_on: Callable[[], Collection[Any]] = tuple,
         objects: dict[Object, Any] | None = None,
+        ranks: Ranks | None = None,
     ) -> None:
         self.values: dict[Any, Value] = values if values is not None else {}
         self.objects: Objects = Objects(join, objects)
@@ -61,12 +62,12 @@ class Known:
         self.unsteady: set[Any] = set()
         """Names that functions inside assign to: they may be anything after any call."""
         self.scopes: dict[Any, int] = scopes if scopes is not None else {}
-        self.ranks: Ranks = Ranks()
+        self.ranks: Ranks = Ranks() if ranks is None else ranks
 
     def copy(self) -> Known:
         """For another way, from here on."""
-        out = Known(dict(self.values), self.scopes, self._handed_on, dict(self.objects.contents))
-        out.unsteady, out.ranks = self.unsteady, self.ranks
+        out = Known(dict(self.values), self.scopes, self._handed_on, dict(self.objects.contents), self.ranks)
+        out.unsteady = self.unsteady
         out.objects.watching = self.objects.watching
         return out
 

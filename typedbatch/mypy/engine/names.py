@@ -25,12 +25,18 @@ _LOOKS = (
     nodes.UnaryExpr, nodes.ComparisonExpr, nodes.SliceExpr, nodes.ReturnStmt, nodes.IfStmt, nodes.WhileStmt,
     nodes.AssertStmt,
 )  # fmt: skip
+_TARGETS: frozenset[Any] = frozenset({
+    nodes.AssignmentStmt, nodes.OperatorAssignmentStmt, nodes.DelStmt, nodes.ForStmt, nodes.AssignmentExpr,
+    nodes.WithStmt,
+})  # fmt: skip
+"""All that ``targets_of`` knows."""
 _ASKS = frozenset({"ndim", "dim", "dtype", "is_floating_point", "is_complex", "issubdtype", "isscalar", "is_scalar"})
 
 
 def assigned_in(body: Node) -> list[Any]:
     """Names that are assigned to, each as often as it is; those of a loop twice."""
-    return [name.node for node in nodes_in(body) for target in targets_of(node) for name in names_in(target)]
+    assigning = [node for node in nodes_in(body) if node.__class__ in _TARGETS]
+    return [name.node for node in assigning for target in targets_of(node) for name in names_in(target)]
 
 
 def targets_of(node: Node) -> list[Expression]:
@@ -98,6 +104,7 @@ def handed_on(body: Node, reads: Callable[[nodes.CallExpr], bool]) -> set[Any]:
     found = {
         inner.node
         for node in nodes_in(body)
+        if node.__class__ in _TARGETS
         for target in targets_of(node)
         if not isinstance(target, nodes.NameExpr) or isinstance(node, nodes.OperatorAssignmentStmt)
         for inner in nodes_in(target)

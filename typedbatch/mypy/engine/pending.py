@@ -8,7 +8,7 @@ result has a declared shape.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 from mypy.nodes import (
@@ -37,6 +37,7 @@ from typedbatch.mypy.engine.readers import inside_of, summaries_of
 from typedbatch.mypy.engine.report import Report, Said
 from typedbatch.mypy.engine.unused import note_unused
 from typedbatch.mypy.internals import function_around, is_reported, module_around, publish, put_off, reporting_for
+from typedbatch.mypy.nodes import keeping
 
 CALLED = "builtins.object"
 _LAST = "<shapes>"
@@ -85,12 +86,18 @@ def look(ctx: FunctionContext) -> Type:
     around, tree = function_around(ctx.api), module_around(ctx.api)
     if tree is None or not isinstance(around, FuncDef) or around.name != _LAST:
         return ctx.default_return_type
+    with keeping():
+        _look(ctx, tree)
+    return ctx.default_return_type
+
+
+def _look(ctx: FunctionContext, tree: MypyFile) -> None:
     report = Report(ctx.api, shapes=not _switched_off)
     report.summaries = summaries_of(ctx.api, tree)
     report.owned = Owned(tree, report.summaries)
     report.inside, report.members = inside_of(ctx.api, tree)
     report.observe = observe_in(ctx.api, tree)
-    report.program = program_of(tree.path, tree.fullname)
+    report.program = cache(lambda: program_of(tree.path, tree.fullname))
     publish(ctx.api, NAMES, lambda: digest_of_file(tree.path))
     waiting = _pending.pop(tree, {})
     said: list[tuple[Any, dict[Context, Said]]] = []
@@ -102,7 +109,6 @@ def look(ctx: FunctionContext) -> Type:
     _send(ctx.api, tree, said)
     for question in unanswered():
         ctx.api.fail(question.message, question.place, code=question.code)
-    return ctx.default_return_type
 
 
 def _send(api: Any, tree: MypyFile, said: Sequence[tuple[Any, dict[Context, Said]]]) -> None:

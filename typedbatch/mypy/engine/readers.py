@@ -43,7 +43,7 @@ def summaries_of(api: Any, tree: MypyFile) -> Summaries:
         for argument, parameter in zip(function.arguments, parameters, strict=True):
             known.put(argument.variable, Ref(frozenset({parameter})) if parameter in contents else None)
         report = Report(api)
-        report.summaries = summaries
+        report.summaries, report.is_deaf = summaries, True
         flow = Flow(api, report, known, root=function)
         return flow.summed_up(function, needs)
 

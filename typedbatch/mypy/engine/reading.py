@@ -52,7 +52,7 @@ from typedbatch.mypy.engine.names import module_of
 from typedbatch.mypy.engine.report import Report
 from typedbatch.mypy.engine.scopes import Scope, scope_of
 from typedbatch.mypy.engine.ways import Ways
-from typedbatch.mypy.internals import known_type, module_around, outcomes
+from typedbatch.mypy.internals import has_batches, known_type, module_around, outcomes
 from typedbatch.mypy.nodes import children, nodes_in
 from typedbatch.mypy.types.fields import alternatives
 
@@ -188,9 +188,9 @@ class Reading:
         """Return a whole number that the top of this file gives a name in capitals, once."""
         tree = module_around(self.api) if node.name.isupper() and node.kind == nodes.GDEF else None
         inside = self.report.inside
-        if inside is None or not inside.changes.is_assigned_once(node.node):
+        if tree is None or inside is None or not inside.changes.is_assigned_once(node.node):
             return None
-        bindings = scope_of(self.api, tree).bindings_of(node.node) if tree is not None else []
+        bindings = scope_of(self.api, tree).bindings_of(node.node)
         value = bindings[0].value if len(bindings) == 1 else None
         return number(value.value) if isinstance(value, nodes.IntExpr) else None
 
@@ -399,7 +399,9 @@ class Reading:
 
     def summary_of(self, function: nodes.FuncDef) -> Summary | None:
         """What a function of this file does."""
-        return self.report.summaries.of(function) if self.report.summaries is not None else None
+        if self.report.summaries is None or not has_batches(self.api):
+            return None
+        return self.report.summaries.of(function)
 
     def is_certain(self) -> bool:
         """Does every run of the function come to this line."""

@@ -48,7 +48,9 @@ class Report:
         self.shapes = shapes
         self.summaries: Summaries | None = None
         self.owned: Owned | None = None
-        self.program: Program | None = None
+        self.program: Callable[[], Program | None] = lambda: None
+        self.is_deaf = False
+        """Whether nobody asks for what is said of batches."""
         self.members: Members | None = None
         self.inside: Inside | None = None
         self.observe: Observe | None = None
