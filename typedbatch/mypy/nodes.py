@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -85,13 +85,13 @@ def last_name(node: Any) -> str:
 
 
 _kept: dict[Any, tuple[list[Any], int, int]] | None = None
-"""Where all within each function, block and file is, while a file is gone through, in which nothing changes them."""
+"""The nodes in each function, block and file, as a list and the part of it, while :func:`keeping` is entered."""
 _ROOTS = frozenset({nodes.Block, nodes.FuncDef, nodes.MypyFile})
 
 
 @contextmanager
-def keeping() -> Iterator[None]:
-    """Walk through each tree once, as long as no tree changes."""
+def keeping() -> Generator[None]:
+    """Walk through each tree once inside the block, in which no tree may change."""
     global _kept
     before, _kept = _kept, {}
     try:
@@ -101,7 +101,7 @@ def keeping() -> Iterator[None]:
 
 
 def nodes_in(node: Any) -> Sequence[Any]:
-    """A node and all within it."""
+    """Return a node and all within it."""
     if _kept is None or node.__class__ not in _ROOTS:
         return _all_in(node, {})
     place = _kept.get(node)
@@ -112,7 +112,7 @@ def nodes_in(node: Any) -> Sequence[Any]:
 
 
 def _all_in(node: Any, places: dict[Any, tuple[list[Any], int, int]]) -> list[Any]:
-    """Return a node and all within it; note where the parts are that may be asked for."""
+    """Return a node and all within it, and store in ``places`` where the functions and blocks are in the list."""
     found: list[Any] = []
     todo = [node]
     open_: list[tuple[Any, int, int]] = []
@@ -146,7 +146,7 @@ def _all_in(node: Any, places: dict[Any, tuple[list[Any], int, int]]) -> list[An
 
 
 def statements_in(node: Any) -> Iterator[tuple[Any, Any]]:
-    """The statements in a file, with the innermost function around each."""
+    """Yield the statements in a file, with the innermost function around each."""
     todo: list[tuple[Any, Any]] = [(node, None)]
     while todo:
         current, around = todo.pop()
