@@ -210,10 +210,10 @@ def _files_of(module: str, dots: int, path: Path, root: Path) -> Iterator[Path]:
         yield base / "__init__.py"
     for part in filter(None, module.split(".")):
         base = base / part
-        path = next((path for path in (base / "__init__.py", base.with_suffix(".py")) if path.is_file()), None)
-        if path is None:
+        found = next((one for one in (base / "__init__.py", base.with_suffix(".py")) if one.is_file()), None)
+        if found is None:
             return
-        yield path
+        yield found
 
 
 def vocabulary_in(path: Path) -> Vocabulary | None:
