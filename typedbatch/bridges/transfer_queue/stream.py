@@ -301,12 +301,7 @@ class Stream:
 
 
 def _to_columns(batch: Batch, names: Collection[str]) -> TensorDict:
-    """Return fields of a batch as columns; tensors are shared and arrays become tensors on the same memory.
-
-    Raises:
-        LeafError: A field is of a kind that does not come back as it was: nested batches, ``Ragged``, distributions,
-            sparse tensors, dates, and objects other than text, numbers, ``None``, and lists and dicts of these.
-    """
+    """Return fields of a batch as columns; tensors are shared and arrays become tensors on the same memory."""
     columns: dict[str, Any] = {}
     for name in names:
         with under(name):
