@@ -53,9 +53,13 @@ class State:
     """State of a buffer."""
 
     def __init__(self, cls: type, capacities: list[int], options: BufferOptions, *, many: bool = False) -> None:
-        known = BufferOptions(
-            stack_num=1, ignore_obs_next=False, save_only_last_obs=False, sample_avail=False, random_seed=42
-        )
+        known: BufferOptions = {
+            "stack_num": 1,
+            "ignore_obs_next": False,
+            "save_only_last_obs": False,
+            "sample_avail": False,
+            "random_seed": 42,
+        }
         if unknown := options.keys() - known - {"path"}:
             raise TypeError(f"{cls.__name__}() got an unexpected keyword argument {min(unknown)!r}")
         known.update(options)
