@@ -8,12 +8,14 @@ from enum import Enum
 from functools import cached_property, lru_cache
 from itertools import islice
 from numbers import Number
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch.errors import DeclarationError
+
+B = TypeVar("B", bound="Tree")
 
 
 class Tree:
@@ -160,7 +162,7 @@ def kind_of(value: object) -> Kind:
     return KINDS[type(value)]
 
 
-def new_tree(cls: type[Tree], fields: dict[str, Any]) -> Any:
+def new_tree(cls: type[B], fields: dict[str, Any]) -> B:
     """Return an instance of ``cls`` with these fields; no value is converted, checked or copied."""
     tree = object.__new__(cls)
     tree.__dict__.update(fields)

@@ -232,10 +232,7 @@ def _column(value: Any, rows: int, lists: bool) -> Any:
 
 
 def _times(array: Any) -> Any:
-    """Return dates in units that Arrow supports.
-
-    Arrow would read a unit of 25 s as 1 s, and days beyond 32 bits as different days.
-    """
+    """Return dates in units of one step, as Arrow would read 25 s as 1 s; it has no days beyond 32 bits."""
     unit, steps = np.datetime_data(array.dtype)
     if steps != 1:
         array = array.astype(f"{array.dtype.kind}8[{unit}]")
@@ -303,8 +300,7 @@ def _batch(names: list[str], columns: list[Any], schema: Schema | None, ragged: 
             raise error.under(name) from error.__cause__
         except _REFUSED as error:
             raise StructureError(f"{column.type} cannot be a field of a batch: {error}", name) from error
-    batch: Batch = new_tree(Batch, fields)
-    return batch
+    return new_tree(Batch, fields)
 
 
 def _schema_in(field: Field | None, kind: object) -> Schema | None:

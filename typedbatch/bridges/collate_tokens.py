@@ -118,7 +118,12 @@ class CollateTokens(Generic[B]):
                         has, but = (f"{len(part)} tokens" if part.ndim else "a number" for part in parts)
                         raise StructureError(f"row {row}: {name} has {has}, but {first} has {but}")
         for name, side in self.sides.items():
-            self._pad(name, side, sequences[name], columns)
+            ragged = Ragged.from_lists({name: sequences[name]})
+            padded = ragged.padded(side, value=self.padding.get(name, 0), multiple_of=self.multiple_of)
+            columns[name] = as_bools(padded[name], name) if name.endswith("_mask") else padded[name]
+            mask = MASK_OF.get(name)
+            if mask is not None and mask not in self.sides:
+                columns.setdefault(mask, ragged.mask(side, multiple_of=self.multiple_of))
         for name, fields in self.ragged.items():
             if name in columns:
                 raise FieldNameError("rows have a field with the name of the Ragged; give it another name", name)
@@ -130,22 +135,9 @@ class CollateTokens(Generic[B]):
         batch: Any = Batch(columns, meta=meta)
         return batch if issubclass(Batch, self.into) else extend(batch, self.into)
 
-    def _pad(self, name: str, side: Side, sequences: list[Any], columns: dict[str, Any]) -> None:
-        """Add a padded field of tokens to the columns, and its mask."""
-        ragged = Ragged.from_lists({name: sequences})
-        padded = ragged.padded(side, value=self.padding.get(name, 0), multiple_of=self.multiple_of)
-        columns[name] = as_bools(padded[name], name) if name.endswith("_mask") else padded[name]
-        mask = MASK_OF.get(name)
-        if mask is not None and mask not in self.sides:
-            columns.setdefault(mask, ragged.mask(side, multiple_of=self.multiple_of))
-
 
 def _fields_of_same_tokens(into: type, padded: Collection[str]) -> list[list[str]]:
-    """Return groups of padded fields that have the same tokens.
-
-    These are fields with the same name for the second dimension, ids and their mask, and responses with the fields of
-    ``PER_TOKEN`` where ``into`` declares neither.
-    """
+    """Return groups of padded fields that have the same tokens, as :class:`CollateTokens` describes them."""
     groups: dict[str, list[str]] = {}
     for field in schema_of(into).fields:
         dim = field.dim(1)

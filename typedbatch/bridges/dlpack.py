@@ -61,8 +61,7 @@ def _share(fields: Mapping[str, Any], take: Callable[[Any], Any], into: str) -> 
             raise error.under(name) from error.__cause__
         except (BufferError, RuntimeError, TypeError, ValueError, AttributeError) as error:
             raise LeafError(f"{describe(value)} cannot be shared with {into}: {error}", name) from error
-    batch: Batch = new_tree(Batch, out)
-    return batch
+    return new_tree(Batch, out)
 
 
 def to_dlpack(batch: Any) -> dict[str, Any]:

@@ -189,10 +189,7 @@ def _unpack(packed: _Packed, buffers: Mapping[_Buffer, Tensor]) -> Any:
 
 
 def _map_leaves(tree: Any, function: Callable[[Any], Any]) -> Any:
-    """Return a new tree with ``function`` applied to every leaf.
-
-    A Ragged counts as a leaf, because placeholders for its values have no rows.
-    """
+    """Return a new tree with ``function`` applied to every leaf; a Ragged is one, as placeholders have no rows."""
     out = shallow(tree)
     for name, value in out.__dict__.items():
         with under(name):

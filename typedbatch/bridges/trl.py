@@ -149,10 +149,7 @@ def _repeat_per_token(values: Any, present: Any) -> Any:
 
 
 def _once_per_sample(values: Any, present: Any, name: str) -> Any:
-    """Return the number of each sample if it is the same at all of its tokens; the inverse of _repeat_per_token.
-
-    Ratios become (N, 1), as TRL has them: its loss "vespo" adds up the logarithms of each row.
-    """
+    """Return the number of each sample if it is the same at all of its tokens; the inverse of _repeat_per_token."""
     if KINDS[type(values)] is not TENSOR or values.shape != present.shape or not present.shape[1]:
         return values
     first = values.gather(1, present.int().argmax(1, keepdim=True))
@@ -160,7 +157,7 @@ def _once_per_sample(values: Any, present: Any, name: str) -> Any:
     if bool(((present & (values != first)) | (~present & (elsewhere != 0))).any()):
         return values
     once = torch.where(present.any(1, keepdim=True), first, torch.zeros_like(first))
-    return once if name == "is_weights" else once[:, 0]
+    return once if name == "is_weights" else once[:, 0]  # TRL's loss "vespo" adds up the logarithms of each row.
 
 
 @overload

@@ -124,8 +124,5 @@ def _split_sequences(columns: dict[str, Any]) -> None:
 
 
 def _positions(present: Any) -> Any:
-    """Return the position of each token in its sequence, as verl counts it.
-
-    Padding on the left gets 0, padding on the right the position of the last token.
-    """
+    """Return the position of each token as verl counts it: 0 in padding on the left, the last one's on the right."""
     return (present.long().cumsum(-1) - 1).clamp(min=0)

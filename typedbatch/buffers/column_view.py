@@ -132,14 +132,7 @@ def set_columns(state: State, columns: Any) -> None:
 
 
 def replace_columns(state: State, path: Path, given: Mapping[str, Any]) -> None:
-    """Replace columns in the batch at a path, all or none; those that are the same already are skipped.
-
-    Raises:
-        StorageError: The buffer is on disk.
-        FieldNameError: A column marks where episodes end.
-        StructureError: A column does not exist, a new one does not have a row for each slot or cannot be written to, or
-            the buffer is a ring of another buffer.
-    """
+    """Replace columns in the batch at a path, all or none; those that are the same already are skipped."""
     with state.guard.lock:
         columns, new = _at(state, path), dict[str, Any]()
         for name, value in given.items():

@@ -140,22 +140,15 @@ def take_slots(column: Any, slots: Any) -> Any:
 
 
 def simple_columns(columns: Fields) -> Simple:
-    """Return the columns that are arrays, except for those of objects.
-
-    Objects take the slow path, since numpy would unpack an object that is itself an array or a sequence.
-    """
+    """Return the columns that are arrays, except for objects, of which numpy would unpack arrays and sequences."""
     arrays = {name: column for name, column in columns.items() if type(column) is ndarray}
     return {name: (c, c.dtype, c.shape[1:]) for name, c in arrays.items() if not c.dtype.hasobject}
 
 
 def same_structure(columns: Tree) -> Tree:
     """Return new batches that hold the same columns."""
-    fields = {
-        name: same_structure(column) if KINDS[type(column)] is BATCH else column
-        for name, column in columns.__dict__.items()
-    }
-    same: Tree = new_tree(type(columns), fields)
-    return same
+    fields = {k: same_structure(v) if isinstance(v, Tree) else v for k, v in columns.__dict__.items()}
+    return new_tree(type(columns), fields)
 
 
 def _require_rows(value: Any, lead: Lead) -> None:

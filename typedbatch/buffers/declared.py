@@ -18,11 +18,9 @@ from typedbatch.schema.read import options_of
 
 
 class DeclaredTypes:
-    """The declared types of the batches that are added to a buffer and sampled from it.
+    """Types of added and sampled rows that ``ReplayBuffer[GoalRollout]``, or a class of it, declares.
 
-    Args:
-        hint: ``ReplayBuffer[GoalRollout]``, or a class that derives from it.
-        **instead: ``sampled``, a type that replaces the sampled type of ``hint``.
+    ``sampled=`` replaces the second.
     """
 
     def __init__(self, hint: Any, **instead: Any) -> None:
@@ -90,8 +88,7 @@ def _wrapped(row: Tree, schema: Schema) -> Tree:
             fields[field.name] = object_array([value]).reshape(())
         elif field.nested and isinstance(value, Tree):
             fields[field.name] = _wrapped(value, field.nested[0])
-    wrapped: Tree = new_tree(type(row), fields)
-    return wrapped
+    return new_tree(type(row), fields)
 
 
 def library_class(hint: Any) -> Any:

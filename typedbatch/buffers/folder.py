@@ -46,7 +46,7 @@ class Folder:
         self.path: Path = path
         self.write: bool = write
         self._lock: int | None = None
-        _folders.add(self)
+        folders.add(self)
 
     def require_no_link(self) -> None:
         """Check that the folder itself is not a link, as another user may have chosen the target."""
@@ -198,10 +198,7 @@ class Folder:
             return np.memmap(file, dtype, mode, file.tell(), shape)
 
     def reserve(self, name: str) -> None:
-        """Reserve the disk space of an existing file.
-
-        The file may be sparse in a copy of a folder, and in a folder that an older version created.
-        """
+        """Reserve the disk space of an existing file, which may be sparse, as in a copy of a folder."""
         with self.opened(name) as file:
             reserve(file.fileno(), os.fstat(file.fileno()).st_size, str(self.path / name))
 
@@ -218,17 +215,8 @@ class Folder:
             os.close(number)
 
 
-_folders: WeakSet[Folder] = WeakSet()
-
-
-def _in_a_forked_process() -> None:
-    """Close the lock files that the child has inherited, as a lock is held while any process has its file open."""
-    for folder in list(_folders):
-        folder.close()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_in_a_forked_process)
+folders: WeakSet[Folder] = WeakSet()
+"""All folders, whose lock files a child of this process closes."""
 
 
 def _identity(found: os.stat_result) -> tuple[int, int, int]:

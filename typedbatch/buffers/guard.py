@@ -24,6 +24,7 @@ from weakref import WeakSet
 import numpy as np
 
 from typedbatch.buffers.arguments import as_slots
+from typedbatch.buffers.folder import folders
 from typedbatch.buffers.rings import Rings
 from typedbatch.buffers.storage import Disk
 from typedbatch.errors import StorageError, StructureError
@@ -145,7 +146,12 @@ _guards: WeakSet[Guard] = WeakSet()
 
 
 def _in_a_forked_process() -> None:
-    """Replace the locks in the child, as the threads that held them, and would finish their changes, do not exist."""
+    """Replace the locks in the child, as the threads that held them, and would finish their changes, do not exist.
+
+    Lock files are closed, as a folder is locked while any process has its file open.
+    """
+    for folder in list(folders):
+        folder.close()
     for guard in list(_guards):
         guard.lock = RLock()
         guard.abandoned = True
@@ -178,9 +184,6 @@ class Reader:
         """Return the result of a function that reads the buffer, or a ring of it, as it was at one moment.
 
         A slice means the current rows. Slots mean the rows that they held when the positions were last read.
-
-        Raises:
-            StorageError: Rows of ``index`` have been overwritten, or rows are overwritten faster than they can be read.
         """
         if self._inside:
             return call()

@@ -206,10 +206,8 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
         compute_terminated_fn: TerminatedFn | None = None,
     ) -> Self:
         """Load a buffer as :meth:`ReplayBuffer.load_hdf5` does, with its functions, which are not saved."""
-        reward = _required(compute_reward_fn, "load_hdf5")
-        return restore.load_hdf5(
-            cls, path, device, trusted=trusted, compute_reward_fn=reward, compute_terminated_fn=compute_terminated_fn
-        )
+        functions = _functions("load_hdf5", compute_reward_fn, compute_terminated_fn)
+        return restore.load_hdf5(cls, path, device, trusted=trusted, **functions)
 
     @classmethod
     def open(
@@ -221,10 +219,7 @@ class HERReplayBuffer(ReplayBuffer[R, S]):
         compute_terminated_fn: TerminatedFn | None = None,
     ) -> Self:
         """Open a buffer as :meth:`ReplayBuffer.open` does, with its functions, which are not in the folder."""
-        reward = _required(compute_reward_fn, "open")
-        return restore.open_folder(
-            cls, path, mode, compute_reward_fn=reward, compute_terminated_fn=compute_terminated_fn
-        )
+        return restore.open_folder(cls, path, mode, **_functions("open", compute_reward_fn, compute_terminated_fn))
 
 
 refuse_on_instances(HERReplayBuffer, "load_hdf5", "open")
@@ -259,11 +254,11 @@ class HERVectorReplayBuffer(HERReplayBuffer[R, S]):
         self._begin(GoalState(horizon, future_k, type(self), sizes, options, many=True))
 
 
-def _required(compute_reward_fn: RewardFn | None, caller: str) -> RewardFn:
-    """Return a reward function, or raise an error if it was not passed to ``caller``."""
-    if compute_reward_fn is None:
+def _functions(caller: str, reward: RewardFn | None, terminated: TerminatedFn | None) -> dict[str, Any]:
+    """Return the functions as arguments, or raise an error if that for rewards was not passed to ``caller``."""
+    if reward is None:
         raise LeafError(f"compute_reward_fn is not saved with a buffer; pass {caller}(path, compute_reward_fn=...)")
-    return compute_reward_fn
+    return {"compute_reward_fn": reward, "compute_terminated_fn": terminated}
 
 
 class Relabelled(NamedTuple):
@@ -285,23 +280,20 @@ class GoalState(State):
         self.horizon: int = count_of(horizon, "horizon", 1)
         if not (hasattr(type(future_k), "__float__") and future_k >= 1):
             raise SizeError(f"future_k is 1 or more, got {future_k!r}")
-        self._use_goals(float(future_k), 1 - 1 / future_k)
+        self.future_k: float = float(future_k)
+        self.future_p: float = 1 - 1 / future_k
+        """Probability that a sampled row gets another goal."""
         self.relabelled: Relabelled | None = None
         self._called_for: tuple[Slots, Slots] | None = None
         """Slots and rows of :meth:`call_for_rows`, while the function is called."""
         super().__init__(*state, **more)
-
-    def _use_goals(self, future_k: float, future_p: float) -> None:
-        self.future_k: float = future_k
-        self.future_p: float = future_p
-        """Probability that a sampled row gets another goal: ``1 - 1 / future_k``."""
 
     def set_future_p(self, future_p: Any) -> None:
         """Set the probability that a sampled row gets another goal, and ``future_k`` accordingly."""
         probability = number_of(future_p, "future_p", 0, 1)
 
         def use(future_k: float, future_p: float) -> None:
-            self._use_goals(future_k, future_p)
+            self.future_k, self.future_p = future_k, future_p
             self.on_description_changed()
 
         rollback = partial(use, self.future_k, self.future_p)

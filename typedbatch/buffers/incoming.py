@@ -22,21 +22,7 @@ import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
-from typedbatch._core.kinds import (
-    ARRAY,
-    BATCH,
-    DISTRIBUTION,
-    KINDS,
-    RAGGED,
-    SCALAR,
-    TENSOR,
-    Tree,
-    describe,
-    leading_shape,
-    mask_obstacle,
-    new_tree,
-    object_array,
-)
+from typedbatch._core.kinds import KINDS, Kind, Tree, describe, leading_shape, mask_obstacle, new_tree, object_array
 from typedbatch._core.lengths import require_tree
 from typedbatch._ops.conversion import leaf_to_numpy, map_leaves
 from typedbatch.buffers.columns import Fields, Lead, Plan
@@ -125,10 +111,7 @@ def _write_block(
 
 
 def ring_ids(rings: int, buffer_ids: Any) -> tuple[Any, int]:
-    """Return an index of the rings that get a row each, and the number of rows.
-
-    Without ``buffer_ids`` that is one row for each ring.
-    """
+    """Return an index of the rings that get a row each, all without ``buffer_ids``, and the number of rows."""
     if buffer_ids is None:
         return slice(None), rings
     try:
@@ -146,9 +129,7 @@ def ring_ids(rings: int, buffer_ids: Any) -> tuple[Any, int]:
 def ids_of_rows(rings: int, batch: Any, buffer_ids: Any) -> NDArray[np.intp]:
     """Return the number of the ring of each row of a batch. In a buffer of one ring, ``buffer_ids`` is optional."""
     require_tree(batch, "extend()")
-    if "rew" not in batch.__dict__:
-        raise MissingFieldError(type(batch).__name__, "rew", batch.__dict__)
-    rew = batch.__dict__["rew"]
+    rew = batch["rew"]
     if not leading_shape(rew):
         raise RowAssignmentError(f"extend() takes rows, got {describe(rew)}; add() takes a single one", "rew")
     rows = leading_shape(rew)[0]
@@ -217,11 +198,11 @@ def single_row(state: State, batch: Any) -> Any:
 def as_row(value: Any) -> Any:
     """Add a leading row dimension to the value of a single row."""
     kind = KINDS[type(value)]
-    if kind is BATCH:
+    if kind is Kind.BATCH:
         return new_tree(type(value), {name: as_row(inner) for name, inner in value.__dict__.items()})
-    if kind in (ARRAY, TENSOR, RAGGED, DISTRIBUTION):
+    if kind in (Kind.ARRAY, Kind.TENSOR, Kind.RAGGED, Kind.DISTRIBUTION):
         return value[None]
-    return value.reshape(1) if kind is SCALAR else object_array([value])
+    return value.reshape(1) if kind is Kind.SCALAR else object_array([value])
 
 
 def flags(value: Any, name: str, lead: Lead, *, single: bool = False) -> Any:
@@ -230,15 +211,15 @@ def flags(value: Any, name: str, lead: Lead, *, single: bool = False) -> Any:
     If ``single`` is set, the other fields are those of a single row, and ``[False]`` is accepted as its flag.
     """
     kind = KINDS[type(value)]
-    if kind is TENSOR:
+    if kind is Kind.TENSOR:
         value = value.detach()
-    elif kind not in (ARRAY, SCALAR) or value.dtype.kind not in "biuf":
+    elif kind not in (Kind.ARRAY, Kind.SCALAR) or value.dtype.kind not in "biuf":
         raise RowAssignmentError(f"a flag is a bool, got {describe(value)}", name)
     elif obstacle := mask_obstacle(value):
         raise RowAssignmentError(obstacle, name)
     if not ((value == 0) | (value == 1)).all():
         raise RowAssignmentError(f"a flag is a bool, 0 or 1, and some of {describe(value)} are not", name)
-    value = value.bool() if kind is TENSOR else np.asarray(value, bool)
+    value = value.bool() if kind is Kind.TENSOR else np.asarray(value, bool)
     trailing = tuple(value.shape[len(lead) :])
     if value.shape[: len(lead)] == lead and trailing and set(trailing) == {1} and (lead or single):
         value = value.reshape(lead)
@@ -252,9 +233,9 @@ def flags(value: Any, name: str, lead: Lead, *, single: bool = False) -> Any:
 def _rewards(value: Any) -> Any:
     """Return rewards, which must be real numbers, as a floating array or tensor."""
     kind = KINDS[type(value)]
-    if kind is TENSOR and not value.is_complex():
+    if kind is Kind.TENSOR and not value.is_complex():
         return value.detach() if value.is_floating_point() else value.double()
-    if kind not in (ARRAY, SCALAR) or value.dtype.kind not in "biuf":
+    if kind not in (Kind.ARRAY, Kind.SCALAR) or value.dtype.kind not in "biuf":
         raise RowAssignmentError(f"a reward is a number, got {describe(value)}", "rew")
     if obstacle := mask_obstacle(value):
         raise RowAssignmentError(obstacle, "rew")
@@ -266,8 +247,8 @@ def _last_frame(obs: Any, name: str, lead: Lead) -> Any:
     axis = len(lead)
 
     def last(leaf: Any) -> Any:
-        if KINDS[type(leaf)] not in (ARRAY, TENSOR) or leaf.ndim <= axis:
+        if KINDS[type(leaf)] not in (Kind.ARRAY, Kind.TENSOR) or leaf.ndim <= axis:
             raise RowAssignmentError(f"save_only_last_obs takes frames, (frames, *obs), got {describe(leaf)}", name)
         return leaf[:, -1] if axis else leaf[-1]
 
-    return map_leaves(obs, last) if KINDS[type(obs)] is BATCH else last(obs)
+    return map_leaves(obs, last) if KINDS[type(obs)] is Kind.BATCH else last(obs)

@@ -189,10 +189,7 @@ class PrioritizedVectorReplayBuffer(PrioritizedReplayBuffer[R, P]):
 
 
 class PrioritizedState(State):
-    """State of a buffer whose rows are drawn in proportion to their priority.
-
-    :class:`PrioritizedReplayBuffer` and :class:`State` describe the arguments.
-    """
+    """State of a prioritized buffer. :class:`PrioritizedReplayBuffer` and :class:`State` describe the arguments."""
 
     def __init__(self, alpha: float, beta: float, weight_norm: bool, *state: Any, **more: Any) -> None:
         alpha = number_of(alpha, "alpha")
@@ -279,13 +276,10 @@ class PrioritizedState(State):
         self._clear(self.rings.free())
 
     def _clear(self, ranges: list[slice]) -> None:
-        """Set the priorities of ranges of slots to 0.
-
-        Those that are 0 already are not written to, because pages that were never written take no memory.
-        """
+        """Set the priorities of ranges of slots to 0."""
         for slots in ranges:
             values = self.weight.values[slots]
-            values[np.flatnonzero(values)] = 0
+            values[np.flatnonzero(values)] = 0  # no others, because pages that were never written take no memory
         self.weight.rebuild()
 
     def numbers(self) -> NDArray[np.float64]:

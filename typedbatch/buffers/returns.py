@@ -252,11 +252,7 @@ def _values(values: Any, name: str, rew: NDArray[Any]) -> Floats:
 
 
 def _like(values: Floats, given: Any, *, keep: bool = False) -> Any:
-    """Convert values to the kind of ``given``.
-
-    A tensor has the device and floating dtype of ``given``. An array has its floating dtype too, unless ``keep``
-    leaves it float64.
-    """
+    """Convert values to the kind, device and floating dtype of ``given``; ``keep`` leaves an array float64."""
     if kind_of(given) is TENSOR:
         return to_torch_as(values, given if given.is_floating_point() else given.double())
     given = np.asarray(given)

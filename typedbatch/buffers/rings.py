@@ -236,10 +236,7 @@ class Rings:
         return added
 
     def push(self, ring: int, count: int) -> Slots:
-        """Advance one ring by ``count`` rows, and return their slots, oldest first.
-
-        The statistics of the current episode do not change.
-        """
+        """Advance one ring, without the statistics of its episode, by ``count`` rows; return their slots in order."""
         capacity = self.capacity.item(ring)
         slots: Slots = (self.insertion[ring] + np.arange(count)) % max(capacity, 1) + self.offset[ring]
         turns, self.insertion[ring] = divmod(self.insertion[ring] + count, max(capacity, 1))
@@ -436,10 +433,7 @@ class Rings:
 
 
 class Occupancy:
-    """Slots that hold a row, computed once for all calls between two changes.
-
-    Arrays have an entry for each ring, and must not be modified.
-    """
+    """Slots that hold a row, computed once for all calls between two changes; arrays must not be modified."""
 
     rows: int
     """Number of rows in all rings."""

@@ -244,14 +244,12 @@ class State:
 
     def field(self, name: str, index: Any, default: Any, stack_num: int | None) -> Any:
         """Return a field of some rows; see :meth:`ReplayBuffer.get`."""
-        columns = self.columns.__dict__
-        if name not in columns:
-            if default is None:
-                raise MissingFieldError(self.name, name, columns)
+        if default is not None and name not in self.columns.__dict__:
             return default
+        column = self.column(name)
         count = self.stack_num if stack_num is None else frame_count(stack_num, self.rings.size)
         slots = as_slots(self.rings, index)
-        return self.read(name, columns[name], self.frames(slots, count), slots)
+        return self.read(name, column, self.frames(slots, count), slots)
 
     def shown(self, name: str) -> Any:
         """Return the value of ``buffer.name``: the column, unless rows are read with values that are not stored."""
@@ -357,17 +355,11 @@ class State:
         return out
 
     def make_rollback(self, ids: Any = None, count: Any = 1, *, structure: bool = False) -> Callable[[], None]:
-        """Return the rollback of a change that is about to begin. It can be called again if it is interrupted.
+        """Return the rollback of a change to ``count`` rows of the rings ``ids``, or with ``structure`` to the columns.
 
-        If a collector has added the last rows, and others will follow now, the collector's episodes are cut first.
-
-        On disk the rollback reads the folder, which is in the state that a killed process would have left.
-
-        Args:
-            ids: Rings that rows will be written to, or None; the rollback drops the rows that these may have
-                overwritten.
-            count: Number of rows for each ring, one number for all or one for each.
-            structure: Whether the change may add or replace columns.
+        It drops the rows that may have been overwritten, and can be called again if it is interrupted. On disk it reads
+        the folder, which is in the state that a killed process would have left. If a collector has added the last rows,
+        and others will follow now, the collector's episodes are cut first.
         """
         owner = self.owner()
         if ids is not None and self.guard.mark is not None:

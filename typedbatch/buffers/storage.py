@@ -66,10 +66,8 @@ class Memory:
     def commit(self, numbers: NDArray[np.float64], overwritten: int = 0, *, begun: bool = False) -> None:
         """Store the positions as one step. Does nothing in memory.
 
-        Args:
-            numbers: Positions, as :meth:`State.numbers` returns them.
-            overwritten: Number of rows of a ring that readers must count as overwritten.
-            begun: Whether these rows are being overwritten from now on, until the next step.
+        Readers must count ``overwritten`` rows of a ring as overwritten; ``begun`` says that this lasts until the next
+        step.
         """
 
     def store_random(self, random: Any) -> None:
@@ -107,7 +105,7 @@ class Disk(Memory):
         self.folder: Folder = folder
         self._files: dict[tuple[str, ...], str] = {}
         self._extra_files: dict[str, str] = {}
-        self._maps: dict[str, Any] = {}
+        self._maps: dict[str, NDArray[Any]] = {}
         self._state: Any = np.zeros((2, 0))
         self._state_file: str = ""
         self._used: set[str] = set()
@@ -116,10 +114,7 @@ class Disk(Memory):
 
     @classmethod
     def create(cls, path: str | os.PathLike[str]) -> Disk:
-        """Create a folder for a new buffer.
-
-        The folder may exist if it is empty, or if the process that created it was killed before it had stored a buffer.
-        """
+        """Create a folder for a new buffer; it may exist if it is empty, or left by a process that was killed early."""
         folder = Folder(Path(path).absolute(), write=True)
         with _storage_errors(f"{folder.path} cannot be created as a folder"):
             folder.require_no_link()
@@ -134,12 +129,7 @@ class Disk(Memory):
 
     @classmethod
     def open(cls, path: str | os.PathLike[str], *, write: bool) -> tuple[Disk, Layout]:
-        """Open the folder of a buffer. Nothing in it is executed, and nothing outside of it is read.
-
-        Raises:
-            StorageError: The folder holds no buffer, its files are inconsistent, another buffer writes to it, or the
-                disk lacks the space for rows that are not written yet.
-        """
+        """Open the folder of a buffer. Nothing in it is executed, and nothing outside of it is read."""
         folder = Folder(Path(os.fspath(path)).absolute(), write=write)
         disk = cls(folder)
         if write:
@@ -181,8 +171,7 @@ class Disk(Memory):
             reason = f"a column of shape {list(shape)} and dtype {dtype} cannot be created: {error}"
             raise StorageError(reason, ".".join(path)) from error
         self._files[path] = name
-        column: NDArray[Any] = self._maps[name].view(np.ndarray)
-        return column
+        return self._maps[name].view(np.ndarray)
 
     def tensor(self, path: tuple[str, ...], shape: tuple[int, ...], like: Any) -> Any:
         from typedbatch._core.tensors import bits, from_bits
@@ -338,8 +327,7 @@ class Disk(Memory):
         if file in self._maps:
             raise StorageError(f"{file!r} is listed for two columns")
         self._maps[file] = self.folder.array(file, copied_when_written=tensor)
-        array: NDArray[Any] = self._maps[file].view(np.ndarray)
-        return array
+        return self._maps[file].view(np.ndarray)
 
 
 @contextmanager

@@ -164,10 +164,7 @@ def refill(state: State, rows: Tree, lengths: Slots) -> None:
 
 
 def _full_rollback(state: State) -> Callable[[], None]:
-    """Return the rollback of a change that replaces everything.
-
-    In memory it restores all columns and extras. On disk it reads the folder, as opening it after a kill does.
-    """
+    """Return the rollback of a change that replaces everything: it restores columns and extras, or reads the folder."""
     rollback, extras = state.make_rollback(structure=True), state.storage.extras
     if state.durable:
         return rollback

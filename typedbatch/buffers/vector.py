@@ -210,10 +210,7 @@ class CachedState(State):
 
 
 def _move(state: State, ring: int) -> tuple[int, int]:
-    """Move the episode in a cache to the main buffer, and return the slots of its first and last row there.
-
-    Both are -1 if the main buffer has a capacity of 0.
-    """
+    """Move the episode in a cache to the main buffer, and return its first and last slot there, -1 without capacity."""
     slots = state.rings.part(ring).chronological() + state.rings.offset[ring]
     moved = transfer.move(state, 0, state, slots, emptied=ring)
     state.rings.reset(slice(ring, ring + 1))  # move() does nothing if the main buffer has a capacity of 0

@@ -135,7 +135,11 @@ def read_dataset(dataset: Any, keep: Keep | None = None) -> Data:
         details = {name: _attribute(dataset, name) for name in DETAILS if is_ours and name in dataset.attrs}
         text = None if is_ours else h5py.check_string_dtype(dataset.dtype)
         if text is not None and (text.length is None or text.encoding == "utf-8"):
-            return _text(dataset)
+            texts: Any = dataset.asstr("utf-8", "surrogateescape")[()]
+            content = json.dumps(texts.ravel().tolist() if dataset.shape else texts, ensure_ascii=False)
+            details = {"shape": np.array(dataset.shape, np.int64)}
+            kind = "json_ndarray" if dataset.shape else "json"
+            return Data(kind, content.encode("utf-8", "surrogatepass"), details)
         if kind in JSON_KINDS:
             return Data(kind, bytes(memoryview(dataset[()])), details)
         array = np.empty(dataset.shape, dataset.dtype)
@@ -146,14 +150,6 @@ def read_dataset(dataset: Any, keep: Keep | None = None) -> Data:
         raise
     except (OSError, ValueError, TypeError, RuntimeError, LookupError, AttributeError, MemoryError) as error:
         raise StorageError(f"the file is damaged: {error}") from error
-
-
-def _text(dataset: h5py.Dataset) -> Data:
-    """Return the text, or the array of texts, in a dataset of another program."""
-    texts: Any = dataset.asstr("utf-8", "surrogateescape")[()]
-    content = json.dumps(texts.ravel().tolist() if dataset.shape else texts, ensure_ascii=False)
-    details = {"shape": np.array(dataset.shape, np.int64)}
-    return Data("json_ndarray" if dataset.shape else "json", content.encode("utf-8", "surrogatepass"), details)
 
 
 def _require_readable(dataset: h5py.Dataset, kind: str) -> None:
@@ -310,12 +306,7 @@ class _GoneError(Exception):
 def read_file(path: str | os.PathLike[str], names: list[str] | None = None, *, trusted: bool = False) -> Group:
     """Return the root group of an HDF5 file as plain data, or only the members in ``names``.
 
-    A ``trusted`` file is read in this process, as files are that it has written. That is faster, but a damaged or
-    malicious file can make HDF5 hang or crash.
-
-    Raises:
-        StorageError: The file is damaged or not a regular file, or HDF5 crashed on it or did not finish in time.
-        OSError: The file cannot be opened.
+    A ``trusted`` file is read in this process, as files are that it has written.
     """
     with open_regular(path) as file:  # HDF5 opens the file again by its path, and would block on a pipe.
         found = os.fstat(file.fileno())
@@ -379,12 +370,7 @@ def _start() -> subprocess.Popen[bytes]:
 
 
 def _ask(process: subprocess.Popen[bytes], request: bytes, size: int) -> Group | StorageError:
-    """Return the answer of a process: the content of a file, or the reason for which the process refuses it.
-
-    Raises:
-        StorageError: The answer is larger than the content of a file of this size can be, or is not one.
-        _GoneError: The process has ended.
-    """
+    """Return the answer of a process: the content of a file, or the reason for which the process refuses it."""
     target: Any = process.stdin
     source: Any = process.stdout
     text, data = _ALLOWANCE + 2 * size, _ALLOWANCE + _DENSEST * size
@@ -505,12 +491,7 @@ class Target(io.RawIOBase):
 
 @contextlib.contextmanager
 def written(file: IO[bytes]) -> Generator[h5py.File]:
-    """Open an HDF5 file for writing, in an empty raw file.
-
-    Raises:
-        OSError: The operating system refuses to write, for example because the disk is full.
-        StorageError: HDF5 fails for another reason.
-    """
+    """Open an HDF5 file for writing, in an empty raw file; errors of the operating system are raised as they are."""
     target = Target(file)
     try:
         # Only the latest version of the format has checksums.

@@ -44,11 +44,7 @@ class Stored(NamedTuple):
 
 
 def write(file: IO[bytes], arrays: dict[str, Stored], document: dict[str, Any]) -> None:
-    """Write C-contiguous, little-endian arrays and a document, which must be JSON, to an empty raw file.
-
-    Raises:
-        StorageError: The header is longer than the format allows.
-    """
+    """Write C-contiguous, little-endian arrays and a document, which must be JSON, to an empty raw file."""
     # Arrays whose sizes are multiples of 16 bytes come first, complex128 among them, then the largest item sizes.
     # So each array begins at a multiple of its item size and can be mapped.
     alignments = {name: array.itemsize if array.nbytes % 16 else 16 for name, (array, _) in arrays.items()}
@@ -108,9 +104,6 @@ def read(path: str | os.PathLike[str], mmap: bool) -> tuple[dict[str, Stored], d
     """Return the arrays of a file and its document, or None as the document if another program wrote the file.
 
     With ``mmap``, the data stays in the file until it is used, and its checksums are not verified.
-
-    Raises:
-        StorageError: It is not a safetensors file, or is damaged.
     """
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size

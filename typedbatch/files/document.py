@@ -64,11 +64,7 @@ def require_version(document: dict[str, Any]) -> None:
 
 
 def class_name(batch: Tree) -> str:
-    """Return Batch, SampleBatch or MultiAgentBatch: the class of a batch, or its nearest base among them.
-
-    Raises:
-        StorageError: The batch is a MultiAgentBatch that could not be rebuilt from its fields.
-    """
+    """Return Batch, SampleBatch or MultiAgentBatch: the class of a batch, or its nearest base among them."""
     if type(batch) is Batch:
         return "Batch"
     from typedbatch.sample_batches import MultiAgentBatch, SampleBatch
@@ -104,15 +100,12 @@ def with_classes(batch: Tree, classes: dict[str, Any]) -> Batch:
 
 def build_class(name: str, fields: dict[str, Any]) -> Batch:
     """Return a batch of a class that :func:`class_name` can return, with these fields."""
-    batch: Batch
     if name == "Batch":
-        batch = new_tree(Batch, fields)
-        return batch
+        return new_tree(Batch, fields)
     from typedbatch.sample_batches import MultiAgentBatch, SampleBatch
 
     if name == "SampleBatch":
-        batch = new_tree(SampleBatch, fields)
-        return batch
+        return new_tree(SampleBatch, fields)
     if name != "MultiAgentBatch":
         raise StorageError(f"expected one of the classes Batch, SampleBatch, MultiAgentBatch, got {name!r}")
     if fields.keys() != {"policy_batches", "count"}:
@@ -211,15 +204,19 @@ class DocumentReader:
         for name, (array, dtype) in self._arrays.items():
             is_tensor = dtype in _TENSORS_ONLY
             fields[name] = self._tensor(array, _TENSORS_ONLY[dtype], requires_grad=False) if is_tensor else array
-        batch: Batch = new_tree(Batch, fields)
-        return batch
+        return new_tree(Batch, fields)
 
     def value(self, node: dict[str, Any]) -> Any:
         """Return the value that a node of a document describes."""
         if "batch" in node:
             return self._batch(node)
         if "ragged" in node:
-            return self._ragged(node)
+            lengths, values = self._take(node["lengths"]), self._batch(node["ragged"])
+            try:
+                ragged = Ragged(values, lengths.reshape(-1))
+                return ragged if lengths.ndim else new_sequences(Ragged, ragged.values, ragged.sizes[0])
+            except TypedBatchError as error:
+                raise StorageError(f"its sequences do not match its values: {error}") from error
         kind = next((kind for kind in ("array", "scalar", "tensor") if kind in node), None)
         if kind is not None:
             array = self._take(node[kind])
@@ -262,14 +259,6 @@ class DocumentReader:
         if "meta" in node:
             set_meta(batch, as_meta({key: self.value(inner) for key, inner in node["meta"].items()}))
         return batch
-
-    def _ragged(self, node: dict[str, Any]) -> Any:
-        lengths, values = self._take(node["lengths"]), self._batch(node["ragged"])
-        try:
-            ragged = Ragged(values, lengths.reshape(-1))
-            return ragged if lengths.ndim else new_sequences(Ragged, ragged.values, ragged.sizes[0])
-        except TypedBatchError as error:
-            raise StorageError(f"its sequences do not match its values: {error}") from error
 
     def _tensor(self, array: NDArray[Any], dtype: str, requires_grad: bool) -> Any:
         side = torch_side()

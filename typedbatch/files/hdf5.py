@@ -125,12 +125,7 @@ _ROOT, _META = "batch", "meta"
 
 
 def write_file(file: IO[bytes], tree: Tree, document: dict[str, Any], compression: str | None) -> None:
-    """Write a batch and a document, which must be JSON, to an empty raw file.
-
-    Raises:
-        StorageError: HDF5 and JSON cannot store a leaf.
-        OSError: The operating system refuses to write, for example because the disk is full.
-    """
+    """Write a batch and a document, which must be JSON, to an empty raw file."""
     with written(file) as hdf5_file:
         hdf5_file.attrs["typedbatch"] = np.bytes_(json.dumps(document))
         _write(hdf5_file, _ROOT, tree, compression)
@@ -140,11 +135,7 @@ def write_file(file: IO[bytes], tree: Tree, document: dict[str, Any], compressio
 
 
 def read_batch_file(path: str | os.PathLike[str], device: Any, *, trusted: bool) -> tuple[Batch, dict[str, Any]]:
-    """Return the batch of a file, and its document.
-
-    Raises:
-        StorageError: The file was not written by :func:`write_file`, or is damaged, or has another version.
-    """
+    """Return the batch of a file that :func:`write_file` has written, and its document."""
     root = read_file(path, [_ROOT, _META], trusted=trusted)
     if "typedbatch" not in root.attributes:
         text = "typedbatch.files.save() did not write it; typedbatch.files.hdf5.from_hdf5 reads other files"

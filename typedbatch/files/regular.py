@@ -20,10 +20,6 @@ def open_regular(path: str | os.PathLike[str]) -> IO[bytes]:
     """Open a regular file for reading; links are followed.
 
     The check is on the opened file and not on its path, so nobody can put a pipe in its place in between.
-
-    Raises:
-        StorageError: It is a pipe, a device or something else that is not a regular file.
-        OSError: It cannot be opened, or is a folder.
     """
     file: IO[bytes] = open(  # noqa: SIM115  # closed by the caller
         path, "rb", opener=lambda name, flags: os.open(name, flags | _NOT_WAITING)
@@ -50,9 +46,6 @@ def atomic_write(path: str | os.PathLike[str]) -> Generator[IO[bytes], None, Non
     A link is replaced, and its target does not change: in a folder that others can write to, the link may point to any
     file of the caller. If the process is killed, the old file stays. After a power failure the new file may be
     incomplete, which readers detect.
-
-    Raises:
-        StorageError: The file cannot be written, or ``path`` is neither a regular file nor a link.
     """
     path = Path(os.path.abspath(path))
     unfinished = path.with_name(f".{secrets.token_hex(8)}.new")

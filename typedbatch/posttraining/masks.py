@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from typedbatch._core.compiling import is_compiling
 from typedbatch._core.kinds import ARRAY, KINDS, TENSOR, describe
 from typedbatch._ops.conversion import leaf_to_numpy
-from typedbatch.errors import LeafError, MissingFieldError, StructureError, under
+from typedbatch.errors import LeafError, StructureError, under
 from typedbatch.sequences import as_flags
 
 
@@ -29,9 +29,7 @@ def as_bools(mask: Any, name: str) -> Any:
 
 def flags_of(tree: Any, name: str) -> NDArray[np.bool_]:
     """Return a mask of a batch, which must have the field with values 0 and 1 alone, as an array of bools."""
-    if name not in tree.__dict__:
-        raise MissingFieldError(type(tree).__name__, name, tree.__dict__)
-    mask = tree.__dict__[name]
+    mask = tree[name]
     if KINDS[type(mask)] not in (ARRAY, TENSOR):
         raise StructureError(f"a mask must be an array or a tensor, got {describe(mask)}", name)
     with under(name):

@@ -15,7 +15,7 @@ from typedbatch._ops.conversion import torch_side
 from typedbatch._ops.indexing import take
 from typedbatch._ops.padding import NO_ROW, fill_absent, take_or_zeros
 from typedbatch.batch import Batch
-from typedbatch.errors import MissingFieldError, SettingError, StructureError, did_you_mean, under
+from typedbatch.errors import SettingError, StructureError, did_you_mean, under
 from typedbatch.posttraining.layouts import LeftPadded, PackedRollouts, RaggedRollouts, RightPadded, Tokens
 from typedbatch.posttraining.masks import flags_of, require_within
 from typedbatch.posttraining.records import Rollouts
@@ -306,8 +306,6 @@ def _to_packed(rows: Rows, _pad_token_id: Any) -> RecordFields:
 
 def _split_responses(rows: Rows) -> tuple[Flat, NDArray[np.intp]]:
     """Return the mask of the responses' tokens and the number of tokens of each prompt."""
-    if "response_mask" not in rows.tokens.__dict__:
-        raise MissingFieldError(type(rows.tokens).__name__, "response_mask", rows.tokens.__dict__)
     flags = flags_of(Batch(response_mask=rows.tokens["response_mask"][None]), "response_mask")[0]
     ends = np.cumsum(rows.lengths)
     before_all = np.append(0, np.cumsum(~flags))

@@ -51,9 +51,7 @@ def layout_of(tree: Any) -> Layout:
 
 def shape_of_ids(tree: Any, name: str, wanted: tuple[int, ...] | None = None) -> tuple[int, ...]:
     """Return the shape of a required field of ids, which must be that of their mask if it is given."""
-    if name not in tree.__dict__:
-        raise MissingFieldError(type(tree).__name__, name, tree.__dict__)
-    leaf = tree.__dict__[name]
+    leaf = tree[name]
     if kind_of(leaf) not in (ARRAY, TENSOR):
         raise StructureError(f"ids of tokens must be an array or a tensor, got {describe(leaf)}", name)
     shape = leading_shape(leaf)
@@ -89,9 +87,6 @@ def spans_of(tree: Any, masks: Masks, per_token: Collection[str], per_row: Colle
     """Return the span of each leaf, by its dotted name.
 
     The caller decides, else the dimensions that the record declares, else the name. A shape alone never does.
-
-    Raises:
-        StructureError: A field of tokens has another shape, or a field has such a shape and nothing decides.
     """
     schema, axis = schema_of(type(tree)), masks["whole"].ndim - 1
     dims = _dims_of_spans(schema, masks, axis)

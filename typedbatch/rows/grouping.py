@@ -96,7 +96,14 @@ class Groups:
                 f"leave_one_out() needs two rows in each group, but group {key!r} has only row {int(alone[0])}; "
                 "leave such rows out, as with batch[groups.count > 1]"
             )
-        mean: X = _to_dtype_of(x, self._sum_of_others(wide) / (self._of_rows(self._counts(wide)) - 1))
+        # The sum of all rows minus the row itself would not do, because a large or infinite row swallows the others.
+        order = np.argsort(self.index, kind="stable")  # puts the rows of each group next to each other
+        before = position_ids(self._sizes)
+        after = self.count[order] - 1 - before
+        ordered, lib = wide[order], np if kind_of(wide) is ARRAY else torch_side().torch
+        sums = _sums_before(ordered, before, lib)
+        sums = sums + lib.flip(_sums_before(lib.flip(ordered, (0,)), after[::-1].copy(), lib), (0,))
+        mean: X = _to_dtype_of(x, sums[np.argsort(order)] / (self._of_rows(self._counts(wide)) - 1))
         return mean
 
     def best(self, x: NDArray[Any] | Tensor) -> NDArray[np.intp]:
@@ -174,20 +181,6 @@ class Groups:
 
     def _index_on(self, device: Any) -> Any:
         return torch_side().to_tensor(self.index).to(device)
-
-    def _sum_of_others(self, x: Any) -> Any:
-        """Return the sum over the other rows in the group of each row.
-
-        It is not computed as the sum of all rows minus the row itself, because a large or infinite row would swallow
-        the others.
-        """
-        order = np.argsort(self.index, kind="stable")  # puts the rows of each group next to each other
-        before = position_ids(np.bincount(self.index, minlength=len(self)))
-        after = self.count[order] - 1 - before
-        ordered, lib = x[order], np if kind_of(x) is ARRAY else torch_side().torch
-        sums = _sums_before(ordered, before, lib)
-        sums = sums + lib.flip(_sums_before(lib.flip(ordered, (0,)), after[::-1].copy(), lib), (0,))
-        return sums[np.argsort(order)]
 
 
 def _sums_before(x: Any, before: NDArray[np.intp], lib: Any) -> Any:

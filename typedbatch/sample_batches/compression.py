@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from functools import cache
 from math import prod
 from typing import Any, NamedTuple, TypeAlias
@@ -30,27 +31,14 @@ class Form(NamedTuple):
 Forms: TypeAlias = "Form | dict[str, Forms]"
 
 
+@dataclass(slots=True, unsafe_hash=True, repr=False)  # dicts of forms have no hash
 class Compressed:
-    """A column, or one row of it, as compressed bytes.
+    """A column, or one row of it, as compressed bytes, with the shapes and dtypes of its leaves."""
 
-    Attributes:
-        data: The compressed bytes.
-        forms: Shapes and dtypes of the leaves.
-        rows: Number of rows.
-    """
-
-    __slots__ = ("data", "forms", "rows")
-
-    def __init__(self, data: bytes, forms: Forms, rows: int) -> None:
-        self.data: bytes = data
-        self.forms: Forms = forms
-        self.rows: int = rows
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Compressed) and (self.data, self.forms) == (other.data, other.forms)
-
-    def __hash__(self) -> int:
-        return hash(self.data)
+    data: bytes
+    forms: Forms = field(hash=False)
+    rows: int = field(compare=False)
+    """Number of rows."""
 
     def __repr__(self) -> str:
         return f"Compressed(rows={self.rows}, bytes={len(self.data)})"
@@ -76,10 +64,6 @@ def compress_column(column: Any, bulk: bool) -> Any:
     """Return the column compressed as a whole if ``bulk``, or else as an object array with one item per row.
 
     A compressed column is returned as it is.
-
-    Raises:
-        LeafError: a leaf is not an array or tensor of numbers.
-        MissingDependencyError: lz4 is not installed.
     """
     if is_compressed(column):
         return column

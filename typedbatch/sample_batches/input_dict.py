@@ -106,8 +106,7 @@ def _window(tree: Tree, layout: Layout, source: str, rows: NDArray[np.intp], at_
 def _column(tree: Tree, name: str) -> Tree:
     if name not in tree.__dict__:
         raise MissingFieldError(type(tree).__name__, name, tree.__dict__)
-    column: Tree = new_tree(Tree.__plain__, {name: tree.__dict__[name]})
-    return column
+    return new_tree(Tree.__plain__, {name: tree.__dict__[name]})
 
 
 def _leaf(column: Tree) -> Any:

@@ -62,13 +62,7 @@ class Layout(NamedTuple):
 
 
 def layout_of(fields: dict[str, Any]) -> Layout:
-    """Return the layout of a batch with these fields.
-
-    Raises:
-        StructureError: columns have different lengths, or lengths that do not match ``seq_lens``.
-        SizeError: ``seq_lens`` are not lengths.
-        NoLengthError: a field is a scalar.
-    """
+    """Return the layout of a batch with these fields."""
     if SEQ_LENS not in fields:
         rows = count_steps(fields)
         return Layout(rows, rows, None, frozenset())
@@ -134,8 +128,7 @@ def split_fields(tree: Tree, layout: Layout) -> tuple[Tree, Tree]:
 def joined(tree: T, columns: Tree, per_sequence: Tree, seq_lens: Any) -> T:
     """Return a batch with the class and the order of fields of ``tree``."""
     fields = {**columns.__dict__, **per_sequence.__dict__, SEQ_LENS: like(seq_lens, tree.__dict__[SEQ_LENS])}
-    out: T = new_tree(type(tree), {name: fields[name] for name in tree.__dict__})
-    return out
+    return new_tree(type(tree), {name: fields[name] for name in tree.__dict__})
 
 
 def like(values: Any, leaf: Any) -> Any:
@@ -195,10 +188,7 @@ def sequence_of_steps(layout: Layout) -> NDArray[np.intp]:
 
 
 def slice_steps(tree: T, layout: Layout, start: int, stop: int) -> T:
-    """Return the steps from ``start`` to ``stop`` of a batch without padding.
-
-    A negative ``start`` puts zeros before the first step.
-    """
+    """Return the steps from ``start`` to ``stop`` of a batch without padding; a negative ``start`` puts zeros first."""
     if layout.seq_lens is None:
         return _slice_columns(tree, start, stop)
     columns, per_sequence = split_fields(tree, layout)

@@ -259,20 +259,17 @@ refuse_on_instances(MultiAgentBatch, "wrap_as_needed")
 
 def _as_sample_batch(policy: str, batch: Any) -> SampleBatch:
     with under(policy):
-        if not isinstance(batch, SampleBatch):
-            if kind_of(batch) not in (BATCH, MAPPING):
-                raise LeafError(f"a policy's steps must be a SampleBatch, got {describe(batch)}")
-            batch = SampleBatch(batch)
-        len(batch)
-    sample_batch: SampleBatch = batch
-    return sample_batch
+        if kind_of(batch) not in (BATCH, MAPPING):
+            raise LeafError(f"a policy's steps must be a SampleBatch, got {describe(batch)}")
+        steps = batch if isinstance(batch, SampleBatch) else SampleBatch(batch)
+        len(steps)
+    return steps
 
 
 def of_one_policy(policy: str, batch: SampleBatch) -> MultiAgentBatch:
     """Return a MultiAgentBatch of one policy, in which every step is an env step."""
     fields = {"policy_batches": new_tree(Batch, {policy: batch}), "count": np.array(len(batch))}
-    out: MultiAgentBatch = new_tree(MultiAgentBatch, fields)
-    return out
+    return new_tree(MultiAgentBatch, fields)
 
 
 def _numbered(batches: list[tuple[str, SampleBatch, int]], name: str) -> NDArray[np.intp]:

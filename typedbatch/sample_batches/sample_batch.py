@@ -432,8 +432,7 @@ class SampleBatch(ClosedBatch):
         tree, layout = self._flat()
         columns = single_step_input(tree, layout, view_requirements, index)
         columns[SEQ_LENS] = np.ones(1, np.int32)
-        one_step: S = new_tree(type(self), columns)
-        return one_step
+        return new_tree(type(self), columns)
 
     def _replace(self: S, columns: Collection[str], function: Callable[[Any], Any]) -> S:
         """Replace the columns of these names by the function's results. On an error no column changes."""

@@ -40,17 +40,11 @@ def add_rollout(
     one_each: bool = False,
     new_episodes: NDArray[np.intp] | None = None,
 ) -> None:
-    """Add rows to the rings of their environments: all rows, or none if a row does not fit.
+    """Add rows, in time order for each environment, to the rings of their environments, or none if a row does not fit.
 
-    The buffer has no continuity mark afterwards. The caller sets it with ``ContinuityToken.taken``.
-
-    Args:
-        into: Buffer that has passed :func:`require_rings`.
-        batch: Rows, in time order for each environment.
-        envs: Index of the environment of each row.
-        one_each: Whether there is exactly one row for each environment, in order.
-        new_episodes: Indices of the environments whose rows do not follow the last ones in their rings, which are then
-            marked as truncated; None if all rows follow.
+    ``one_each`` says that there is one row for each environment, in order. The last rows in the rings of
+    ``new_episodes`` are marked as truncated, since the new ones do not follow them. The buffer has no continuity mark
+    afterwards; the caller sets it with ``ContinuityToken.taken``.
     """
     state = state_of(into)
     with state.guard.lock:

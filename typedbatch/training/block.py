@@ -89,18 +89,12 @@ class Block:
         self.count, self._before, self._included = 0, before, None
 
     def before_policy(self, t: NDArray[np.int64], state: Any) -> None:
-        """Store the optional columns of the next step: ``t`` of each episode, and the state of the policy.
-
-        This must happen before the policy is called, since it may write into its state.
-        """
+        """Store the optional columns of the next step, before the policy is called, which may write into its state."""
         values = {"env_id": self._env_id, "t": t, "state_in": state}
         self._write(self.optional, [values[column.name] for column in self.optional])
 
     def choose(self, obs: Any, act: Any, out: Any) -> None:
-        """Store the observation, action and policy output of the next step.
-
-        This must happen before the environments step, since they may write into the observations that they returned.
-        """
+        """Store the choice of the next step, before the environments step, which may write into observations."""
         self._write(self._chosen, (obs, act))
         if self._store_output:
             self._write([self._columns[_OUT]], [out])
@@ -142,10 +136,8 @@ class Block:
     def rows(self, *, cut: bool = False) -> Rows:
         """Return the rows gathered so far.
 
-        Args:
-            cut: Whether the rows must be complete by themselves. Unfinished episodes are then marked as truncated at
-                the end of the block, and infos that were never reported are zeros. Otherwise the buffer fills in zeros
-                later, when it knows the dtype.
+        With ``cut``, unfinished episodes are marked as truncated at the end of the block, and infos that were never
+        reported are zeros. Otherwise the buffer fills in zeros later, when it knows the dtype.
         """
         if not self.count:
             return Rows(None, None, self._numbers[:0])
@@ -204,7 +196,7 @@ class OneStep:
         """Return the rows of the step, like :meth:`Block.rows`."""
         if not self.count:
             return Rows(None, None, self._numbers[:0])
-        fields = {"info": new_tree(Batch, {})}
+        fields: dict[str, Any] = {"info": new_tree(Batch, {})}
         for name, value in zip(_STORED, (self._obs, self._act, *self._step), strict=False):
             fields[name] = value if type(value) is ndarray else nested(value)
         rollout: RolloutBatch = new_tree(RolloutBatch, fields)  # the values need no conversion by the constructor

@@ -336,10 +336,7 @@ class Collector(Generic[R_co]):
     def _blocks(
         self, n_step: int | None, n_episode: int | None, random: bool, *, reuse: bool = False
     ) -> Iterator[_Part]:
-        """Yield an empty block for each part of a call, until the caller has made all steps or episodes.
-
-        If ``reuse`` is set, a block may be overwritten by a later one, since its rows are copied before.
-        """
+        """Yield an empty block for each part of a call; with ``reuse``, rows are copied before the next is yielded."""
         require_one_of(n_step, n_episode)
         if random and self._record is not None:
             raise SettingError("record() needs the output of the policy, which random actions do not have")
@@ -413,8 +410,7 @@ class Collector(Generic[R_co]):
         obs = obs.copy() if type(obs) is ndarray else nested(copied(obs))
         info: Any = object.__new__(Batch) if self._info is None else copied(self._info)
         if self._initial_state is None:  # hot path: the values need no conversion by the constructor
-            batch: ObsBatch[Any, Any] = new_tree(ObsBatch, {"obs": obs, "info": info})
-            return batch
+            return new_tree(ObsBatch, {"obs": obs, "info": info})
         return ObsStateBatch(obs=obs, info=info, state=self._state)
 
     def _action(self, out: Any) -> Any:

@@ -248,7 +248,7 @@ def _steps_of(epochs: int | None, epoch_steps: int, total_steps: int | None) -> 
         raise SettingError("pass either epochs or total_steps: the number of epochs or of steps in all")
     each = require_at_least(1, epoch_steps, "epoch_steps")
     if epochs is not None:
-        return {"epoch_steps": each, "total_steps": each * require_at_least(1, epochs, "epochs")}
+        total_steps = each * require_at_least(1, epochs, "epochs")
     return {"epoch_steps": each, "total_steps": require_at_least(1, total_steps, "total_steps")}
 
 

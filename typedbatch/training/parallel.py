@@ -142,7 +142,9 @@ class ParallelCollector:
         after = self._current(obs)
         if not after:  # The episode is over, also for agents without a flag and those that wait in its last step.
             for agent, part in parts.items():
-                part.end()
+                part.is_over |= not part.rows
+                if part.rows and not (part.rows[-1].terminated or part.rows[-1].truncated):
+                    part.rows[-1].truncated = np.array(True)
                 self._episodes[agent].end(0)
         self._obs = after
 
@@ -180,12 +182,6 @@ class _Part:
         """Number of the episode of the first row, or of the one at the begin of the call."""
         self.is_over: bool = False
         """Whether the episode that an earlier call began has ended, before the agent had a row in this call."""
-
-    def end(self) -> None:
-        """Mark the last row as truncated if it does not end its episode."""
-        self.is_over |= not self.rows
-        if self.rows and not (self.rows[-1].terminated or self.rows[-1].truncated):
-            self.rows[-1].truncated = np.array(True)
 
 
 def _row(agent: Any, obs: Any, act: Any, outcome: dict[str, dict[Any, Any]]) -> RolloutBatch:

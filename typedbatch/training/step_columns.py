@@ -150,10 +150,7 @@ def _flat(storage: Any, steps: int, rows: Any) -> Any:
 
 
 def common_dtype(before: Any, value: Any) -> Any:
-    """Return the dtype for earlier values and a new one, both arrays or both tensors.
-
-    A column of objects takes any array unchanged.
-    """
+    """Return the dtype for earlier values and a new one, both arrays or both tensors; objects take any array."""
     if before.dtype in (value.dtype, object):
         return before.dtype
     candidates: list[Any] = []

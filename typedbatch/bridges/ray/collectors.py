@@ -273,10 +273,7 @@ class RayCollectors(Generic[R_co]):
         return -(-require_at_least(1, n_step, "n_step") // len(self._workers))
 
     def _put_weights(self) -> Any:
-        """Put the weights into the object store and return the reference.
-
-        This happens at each call, because nothing about a tensor shows whether it was written to.
-        """
+        """Put the weights into the object store at each call, as tensors do not show whether they were written to."""
         return None if self._weights is None else ray.put(self._weights.state_dict())
 
     def _call_each(self, call: Callable[[Any, int], Any]) -> list[Any]:

@@ -44,8 +44,7 @@ def _to_typedbatch(batch: ts.Batch) -> Batch:
                 fields[name] = _to_typedbatch(value)
             else:  # to_leaf() would turn the dicts in an object array into nested batches
                 fields[name] = value if is_objects(value) else to_leaf(value)
-    converted: Batch = new_tree(Batch, fields)
-    return converted
+    return new_tree(Batch, fields)
 
 
 def to_tianshou(batch: Any) -> ts.Batch:

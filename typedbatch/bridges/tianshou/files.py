@@ -28,22 +28,20 @@ _OPTIONS: Final = {
     "save_only_last_obs": "_save_only_last_obs",
     "sample_avail": "_sample_avail",
 }
-_CLASSES: Final = {
-    (False, False): "ReplayBuffer",
-    (True, False): "VectorReplayBuffer",
-    (False, True): "PrioritizedReplayBuffer",
-    (True, True): "PrioritizedVectorReplayBuffer",
-}
 
 
 def load(cls: type[F], root: Group, device: Any, path: str, more: dict[str, Any]) -> F:
     """Return a buffer with the rows of the file in time order. In a prioritized one, all have the same priority."""
     known = root.attributes
     several, prioritized = "_lengths" in root.members, "_alpha" in known
-    name = "HERReplayBuffer" if "horizon" in known else _CLASSES[several, prioritized]
+    name = (
+        f"{'Prioritized' * prioritized}{'Vector' * several}ReplayBuffer"
+        if "horizon" not in known
+        else "HERReplayBuffer"
+    )
     size = int(known["maxsize"])
     edges = build_value(root.members["_extend_offset"], None) if several else np.array([0, size])
-    if name not in _CLASSES.values() or len(np.unique(np.diff(edges))) > 1 or len(edges) < 2:
+    if "horizon" in known or len(np.unique(np.diff(edges))) > 1 or len(edges) < 2:
         raise StorageError(
             f"{path} is a {'CachedReplayBuffer' if several else name} of Tianshou, of which only the rows can be read; "
             "typedbatch.files.hdf5.from_hdf5(path) returns them in a dict, if nothing in it is a pickle"
@@ -64,10 +62,7 @@ def load(cls: type[F], root: Group, device: Any, path: str, more: dict[str, Any]
 
 
 def _fill(buffer: ReplayBuffer[Any, Any], rows: Any, edges: Slots, lengths: Slots, last: Slots) -> None:
-    """Fill an empty buffer with columns, so that the oldest row of each ring is in its first slot.
-
-    Rings begin and end at ``edges``, and ``last`` has the slot of the newest row of each.
-    """
+    """Fill an empty buffer with columns, so that the oldest row of each ring is in its first slot."""
     if buffer.maxsize != edges[-1] or not (lengths.shape == last.shape == (len(edges) - 1,)):
         raise StorageError("a length and a last index for each ring are expected, got inconsistent positions")
     if not lengths.any():

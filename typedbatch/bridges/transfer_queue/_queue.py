@@ -43,13 +43,10 @@ class RowSampler(transfer_queue.BaseSampler):
         numbers of a row's meta may have.
         """
         tags: dict[int, Any] = {} if partition is None else partition.get_custom_meta(ready_indexes)
-        ready = [row for row in ready_indexes if _reaches(tags.get(row, {}).get("meta", {}), at_least or {})]
+        metas, least = {row: tags.get(row, {}).get("meta", {}) for row in ready_indexes}, (at_least or {}).items()
+        ready = [row for row, meta in metas.items() if all(key in meta and meta[key] >= value for key, value in least)]
         chosen = _whole_groups(ready, tags, batch_size) if groups else ready[:batch_size]
         return (chosen, list(chosen)) if len(chosen) == batch_size else ([], [])
-
-
-def _reaches(meta: Mapping[str, Any], floor: Mapping[str, float]) -> bool:
-    return all(key in meta and meta[key] >= value for key, value in floor.items())
 
 
 def _whole_groups(rows: list[int], tags: Mapping[int, Mapping[str, Any]], most: int) -> list[int]:
@@ -118,12 +115,7 @@ def attach() -> Any:
 
 
 def call(function: Callable[..., R], *args: Any, **kwargs: Any) -> R:
-    """Return the result of a call of TransferQueue.
-
-    Raises:
-        StreamTimeoutError: TransferQueue does not answer, for example because its controller has died.
-        StreamError: TransferQueue raises an error.
-    """
+    """Return the result of a call of TransferQueue, or raise a StreamError if it fails or does not answer."""
     answer: list[R] = []
     failed: list[BaseException] = []
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar, overload
 from uuid import uuid4
 
@@ -124,11 +124,15 @@ class Stream:
             raise StructureError(f"the row {twice[0]!r} occurs twice", KEY)
         earlier = [] if is_new or not number else self._fields[number - 1]
         names = [name for name in self._fields[number] if name not in earlier and tree.get(name) is not None]
-        columns = _to_columns(tree, names)
+        columns = {}
+        for name in names:
+            with under(name):
+                columns[name] = _column(tree[name])
+        data = TensorDict(columns, batch_size=[rows])
         tags = self._tags(tree, rows, is_new=is_new)
         if tags is not None:  # Rows are ready when their columns are there, so the tags come first.
             call(transfer_queue.kv_batch_put, keys, self.name, None, tags)
-        call(transfer_queue.kv_batch_put, keys, self.name, columns)
+        call(transfer_queue.kv_batch_put, keys, self.name, data)
         out = tree.copy()
         out[KEY] = object_array(keys)
         result: B = out
@@ -300,21 +304,8 @@ class Stream:
         return 0 if flags is None else int((flags == 1).sum())
 
 
-def _to_columns(batch: Batch, names: Collection[str]) -> TensorDict:
-    """Return fields of a batch as columns; tensors are shared and arrays become tensors on the same memory.
-
-    Raises:
-        LeafError: A field is of a kind that does not come back as it was: nested batches, ``Ragged``, distributions,
-            sparse tensors, dates, and objects other than text, numbers, ``None``, and lists and dicts of these.
-    """
-    columns: dict[str, Any] = {}
-    for name in names:
-        with under(name):
-            columns[name] = _column(batch[name])
-    return TensorDict(columns, batch_size=[len(batch)])
-
-
 def _column(leaf: Any) -> Any:
+    """Return a field as a column; tensors are shared and arrays become tensors on the same memory."""
     kind = KINDS[type(leaf)]
     if is_objects(leaf) and leaf.ndim == 1:
         values = leaf.tolist()
