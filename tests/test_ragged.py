@@ -499,3 +499,9 @@ def test_a_row_that_is_absent_has_an_empty_sequence() -> None:
     assert [row.x.tolist() for row in taken.ids] == [[3, 4, 5], [], [0, 1]]
     with pytest.raises(RowIndexError, match="cannot be filled with zeros"):
         take_or_zeros(Batch(x=batch.to_torch().ids.to_nested().x), np.array([0, -1]))
+
+
+def test_rows_of_a_ragged_of_masked_arrays_keep_what_belongs_to_the_mask() -> None:
+    masked = np.ma.array(np.arange(3.0), mask=[0, 1, 0], fill_value=-7.0, hard_mask=True)
+    taken = Ragged(Batch(x=masked), [1, 2])[[1, 0]].values.x
+    assert (taken.fill_value, taken.hardmask, taken.mask.tolist()) == (-7.0, True, [True, False, False])

@@ -70,7 +70,7 @@ class _Writer:
             self._from("typing", "Protocol")
         self._classes: list[str] = []
         self._bodies: dict[str, str] = {}
-        self._taken = {*_TAKEN}
+        self._taken = dict.fromkeys(_TAKEN, 1)
         self._dim_names = _DimNames()
         lengths = Counter(leading_shape(leaf)[0] for _, leaf in leaves(batch.__dict__) if leading_shape(leaf))
         names = (*_ROWS, *(f"N{number}" for number in range(len(_ROWS), len(lengths))))
@@ -170,13 +170,13 @@ class _Writer:
         return name
 
 
-def _new_name(name: str, taken: set[str]) -> str:
+def _new_name(name: str, taken: dict[str, int]) -> str:
     """Return a name that is not taken yet, and take it: the second ``Camera`` becomes ``Camera2``."""
-    unique, number = name, 1
+    unique = name
     while unique in taken:
-        number += 1
-        unique = f"{name}{number}"
-    taken.add(unique)
+        taken[name] += 1
+        unique = f"{name}{taken[name]}"
+    taken[unique] = 1
     return unique
 
 
@@ -188,7 +188,7 @@ class _DimNames:
     """
 
     def __init__(self) -> None:
-        self._taken: set[str] = set()
+        self._taken: dict[str, int] = {}
         self._owners: dict[tuple[str, tuple[int, ...]], int] = {}
         """The order of the fields that give names, by name and sizes."""
         self._longer: dict[tuple[str, tuple[int, ...]], str] = {}

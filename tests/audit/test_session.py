@@ -385,3 +385,19 @@ def test_an_interrupt_at_any_line_leaves_nothing_behind():
         assert torch._C._is_torch_function_enabled(), moment  # noqa: SLF001  # nor for this
         assert torch.is_grad_enabled(), moment
     assert audit(ppo.update, ppo.batch(), replay=False).findings == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [{"key": "obs", "index": np.arange(5)}, {"key": "obs", "index": 3}, {"stack_num": 1, "key": "obs", "index": 3}],
+)
+def test_functions_that_are_watched_take_arguments_by_name_in_any_order(arguments: dict[str, Any]) -> None:
+    buffer, network = ReplayBuffer(8), torch.nn.Linear(2, 1)
+    for step in range(8):
+        buffer.add(Batch(obs=np.ones(2, np.float32), act=step % 2, rew=1.0, terminated=False, truncated=False))
+    with Audit(on_finding="keep") as session:
+        network(torch.as_tensor(buffer.get(**arguments))).mean().backward()
+        network.load_state_dict(strict=True, state_dict=network.state_dict())
+        with pytest.raises(TypeError):
+            network.load_state_dict()
+    assert not [finding for finding in session.report.findings if "TB513" in finding.code]

@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 from tests.ops.helpers import assert_identical
 from tests.strategies import numpy_batches, row_indices
 from typedbatch import Batch
+from typedbatch._ops import assignment
 from typedbatch._ops.assignment import set_directly, write_rows
 from typedbatch._ops.indexing import plain_index
 from typedbatch._ops.writer import plain_arrays, plain_pairs
+from typedbatch.errors import RowIndexError
 
 
 def transitions(rows: int = 6) -> Batch:
@@ -193,3 +195,19 @@ def test_rows_that_overlap_their_source_are_written_as_from_a_copy(i, j, count):
     expected[i : i + count] = copy.deepcopy(batch[j : j + count])
     batch[i : i + count] = batch[j : j + count]
     assert batch == expected
+
+
+@pytest.mark.parametrize("index", [(..., 5), (..., np.array([5])), (..., np.arange(12) == 5), slice(None, None, 0)])
+def test_a_clearing_that_one_field_refuses_clears_nothing(index: Any) -> None:
+    batch = Batch(a=np.ones((10, 12)), b=np.ones((10, 3)))
+    with pytest.raises(RowIndexError):
+        batch.empty_(index)
+    assert (batch.a.sum(), batch.b.sum()) == (120, 30)
+
+
+@pytest.mark.parametrize("index", [[0, 2], range(2), torch.tensor([0, 2]), np.int64(2)], ids=repr)
+def test_indices_of_other_classes_go_the_short_way_once_they_are_plain(index: Any, monkeypatch: Any) -> None:
+    batch, rows = transitions(), changed(transitions())[index]
+    monkeypatch.setattr(assignment, "write_rows", None)
+    batch[index] = rows
+    assert batch[index] == rows

@@ -30,7 +30,7 @@ from typedbatch._ops.casting import fitted, require_no_mask
 from typedbatch._ops.combine import require_names, stack_fields
 from typedbatch._ops.construct import to_leaf
 from typedbatch._ops.indexing import forward_slices, plain_index, take_of_tensor
-from typedbatch._ops.writer import AS_MADE, Fields, Write, leading, once_each, plain_arrays, plain_pairs, zero
+from typedbatch._ops.writer import AS_MADE, INDICES, Fields, Write, leading, once_each, plain_arrays, plain_pairs, zero
 from typedbatch.errors import RowAssignmentError, RowIndexError, StructureError, TypedBatchError, under
 
 _ABSENT: Any = object()
@@ -39,6 +39,8 @@ _ABSENT: Any = object()
 def set_rows(tree: Tree, index: Any, value: object, strict: bool) -> None:
     """Write rows into ``tree`` at ``index``; see :meth:`typedbatch.Batch.set_rows`."""
     rows = value if isinstance(value, Tree) else _as_rows(value, tree)
+    if type(index) not in INDICES:
+        index = plain_index(index)
     plain = plain_pairs(tree.__dict__, index, rows.__dict__)
     if plain is None:
         write_rows(tree.__dict__, plain_index(index), rows.__dict__, strict)
@@ -71,11 +73,11 @@ def write_rows(fields: Fields, index: Any, rows: Fields, strict: bool) -> None:
 def clear_rows(tree: Tree, index: Any) -> None:
     """Set the rows at ``index`` to zeros, ``None`` in object arrays."""
     index = plain_index(index)
-    plain = plain_arrays(tree.__dict__) or []
+    plain = (plain_arrays(tree.__dict__) or []) if type(index) in INDICES else []
     try:
         for rows in set(map(len, plain)):
             leading(index, rows)
-    except (IndexError, TypeError):  # The index is for other numbers of rows, or a field is a scalar.
+    except (IndexError, TypeError, ValueError):  # The index is for other numbers of rows, or a field is a scalar.
         plain = []
     if not plain:
         write_rows(tree.__dict__, index, {}, strict=False)

@@ -28,7 +28,8 @@ def take_or_zeros(tree: T, rows: NDArray[np.intp]) -> T:
     """Return a new tree with ``rows.shape`` in place of the rows: row ``rows[i, j]`` at ``[i, j]``, zeros for -1.
 
     Objects are filled with ``None``, and a ``Ragged`` with empty sequences; it has one dimension of rows. ``None`` and
-    reserved fields stay unchanged. Everything else is copied.
+    reserved fields stay unchanged. Everything else is copied. A row number that is out of range, or a field that cannot
+    be filled with zeros, as a distribution, is a ``RowIndexError``.
     """
     absent = np.flatnonzero(rows < 0)
     return RowNumbers(rows, absent if len(absent) else None).of_tree(tree)
@@ -75,7 +76,7 @@ class RowNumbers:
             return taken if self._rows.ndim == 1 else taken.reshape(shape)
         if not leading_shape(value):
             raise RowIndexError(f"a scalar ({describe(value)}) has no rows")
-        if self._absent is None:
+        if self._absent is None or (kind is Kind.RAGGED and self._rows.ndim != 1):
             return take_of_leaf(value, self._rows)
         if kind is not Kind.RAGGED:
             raise RowIndexError(f"{describe(value)} cannot be filled with zeros")
@@ -83,7 +84,7 @@ class RowNumbers:
         return spread(take_of_leaf(value, self._rows[there]), there)
 
     def _of_array(self, value: NDArray[Any]) -> NDArray[Any]:
-        taken = value.take(self._numbers, 0)
+        taken: NDArray[Any] = value.take(self._numbers, 0) if type(value) is ndarray else value[self._numbers]
         if self._absent is not None:
             taken[self._absent] = blank(value, (1, *value.shape[1:]))
         return taken

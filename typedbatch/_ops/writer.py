@@ -25,7 +25,8 @@ AS_MADE: Final = np.empty(2).flags, np.empty((2, 2)).flags
 _SCALARS: Final = {np.dtype(code).type: np.dtype(code) for code in "?bhilqBHILQefdgFDG"}
 """Classes of numpy scalars that have one dtype each; those of dates have a dtype for each unit."""
 
-_INDICES: Final = frozenset({int, slice, ndarray, type(...)})
+INDICES: Final = frozenset({int, slice, ndarray})
+"""Classes of indices that are written at without a conversion."""
 _ODD: Final = (LookupError, TypeError, ValueError)
 """Errors that the checks raise for other names, rows out of range, and leaves without rows."""
 
@@ -45,7 +46,7 @@ def plain_pairs(fields: Fields, index: Any, rows: Fields) -> list[tuple[NDArray[
     written: set[int] = set()
     read: list[Any] = []
     try:
-        count = _pair(fields, index, rows, pairs, written, read) if type(index) in _INDICES else None
+        count = _pair(fields, index, rows, pairs, written, read) if index is ... or type(index) in INDICES else None
     except _ODD:
         return None
     return pairs if count and len(written) == count and written.isdisjoint(map(id, read)) else None

@@ -43,7 +43,8 @@ class Objects:
         for name, module in self.modules.items():
             for path, parameter in self.parameters_in(module):
                 self._owners.setdefault(id(parameter), (name, path.split(".")[0]))
-        self._owners = {**{id(tensor): (name, "") for name, tensor in self.tensors.items()}, **self._owners}
+        for name, tensor in self.tensors.items():
+            self._owners.setdefault(id(tensor), (name, ""))
 
     def parameters_in(self, module: nn.Module) -> list[tuple[str, Any]]:
         """Return the named parameters of a module, as they were at the first call."""

@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -258,15 +259,26 @@ class Origins:
 def _told(
     owner: Any, name: str, before: Callable[..., object] | None = None, after: Callable[..., object] | None = None
 ) -> tuple[Any, str, Any]:
-    """Return a function that passes its arguments, or its result and arguments, to others, with its owner and name."""
+    """Return a function that passes its arguments, or its result and arguments, to others, with its owner and name.
+
+    They get the arguments in the order of the parameters; those of a wrong call are left to the function to refuse.
+    """
     function = vars(owner)[name]
+    try:
+        bind = signature(function).bind
+    except ValueError:  # A function in C may have no signature.
+        bind = signature(lambda *args: args).bind
 
     def told(*args: Any, **kwargs: Any) -> Any:
+        try:
+            given = bind(*args, **kwargs).args
+        except TypeError:
+            return function(*args, **kwargs)
         if before is not None:
-            before(*args, *kwargs.values())
+            before(*given)
         out = function(*args, **kwargs)
         if after is not None:
-            after(out, *args, *kwargs.values())
+            after(out, *given)
         return out
 
     return owner, name, told

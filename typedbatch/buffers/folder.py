@@ -125,7 +125,10 @@ class Folder:
 
     @contextlib.contextmanager
     def opened(self, name: str) -> Generator[IO[bytes]]:
-        """Open an existing regular file for reading, and for writing if this process writes and it has one name."""
+        """Open an existing file for reading and, if this process writes, for writing.
+
+        A link is refused, and for writing a file that has a second name elsewhere, too.
+        """
         flags = os.O_RDWR if self.write else os.O_RDONLY
         try:
             number = os.open(self.path / name, flags | _OWN_FLAGS | _NOT_WAITING)

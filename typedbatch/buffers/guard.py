@@ -61,7 +61,10 @@ class Guard:
         _guards.add(self)
 
     def rollback_unfinished(self) -> None:
-        """Roll back the changes that were interrupted. Called when :attr:`unfinished` is not empty."""
+        """Roll back the changes that were interrupted. Called when :attr:`unfinished` is not empty.
+
+        A signal handler that has called the buffer during a change gets a ``StructureError``.
+        """
         if not self.abandoned:
             raise StructureError(
                 "this buffer cannot be used in a signal handler that runs in the middle of a change to it; "

@@ -50,7 +50,10 @@ def state_of(buffer: Any, who: str = "this") -> State:
 
 
 class State:
-    """State of a buffer."""
+    """State of a buffer of class ``cls``, with rings of ``capacities`` slots.
+
+    With ``many``, a batch that is added without ``buffer_ids`` has a row for each ring; else it is a single row.
+    """
 
     def __init__(self, cls: type, capacities: list[int], options: BufferOptions, *, many: bool = False) -> None:
         known: BufferOptions = {

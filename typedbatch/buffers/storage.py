@@ -281,7 +281,9 @@ class Disk(Memory):
     def read_extras(self) -> None:
         """Set the extras from the mapped files: copies of them if this process only reads, else views."""
         maps = {name: self._maps[file] for name, file in self._extra_files.items()}
-        self.extras = {k: m.view(np.ndarray) if self.folder.write else np.array(m) for k, m in maps.items()}
+        self.extras: dict[str, NDArray[np.float64]] = {
+            name: array.view(np.ndarray) if self.folder.write else np.array(array) for name, array in maps.items()
+        }
 
     def positions(self) -> tuple[float, NDArray[np.float64]]:
         """Return the number of the last step, and the positions after it."""

@@ -35,7 +35,10 @@ F = TypeVar("F", bound="ReplayBuffer[Any, Any]")
 
 
 def stored_rows(state: State, slots: Slots | None = None) -> Batch:
-    """Return a copy of the stored fields of some slots, or of all rows in time order, without computed fields."""
+    """Return a copy of the stored fields of some slots, without stacked frames and computed fields.
+
+    By default these are the slots that hold a row, ring by ring, oldest first.
+    """
     rows: Batch = take_slots(state.columns, state.rings.chronological() if slots is None else slots)
     return rows
 

@@ -162,7 +162,7 @@ def _entries(header: dict[str, Any], size: int) -> dict[str, tuple[str, list[int
 
 
 def sizes(shape: Any) -> tuple[int, ...]:
-    """Return a shape, or other integers from a file, as a tuple, if they are not negative and at most 64."""
+    """Return a shape, or a list from a file of at most 64 integers, none of them negative, as a tuple."""
     if not isinstance(shape, list) or len(shape) > 64 or not all(type(size) is int and size >= 0 for size in shape):
         raise StorageError("its shape is not a list of non-negative integers")
     return tuple(shape)

@@ -117,7 +117,10 @@ def build_class(name: str, fields: dict[str, Any]) -> Batch:
 
 
 class DocumentWriter:
-    """A converter from a batch to a document, which collects the arrays by the names that the document uses."""
+    """A converter from a batch to a document, which collects the arrays by the names that the document uses.
+
+    With ``allow_pickle`` values that are neither arrays nor JSON are pickled instead of refused.
+    """
 
     def __init__(self, allow_pickle: bool) -> None:
         self.arrays: dict[str, Stored] = {}
@@ -191,7 +194,10 @@ class DocumentWriter:
 
 
 class DocumentReader:
-    """A converter from a document and its arrays to a batch."""
+    """A converter from a document and its arrays to a batch.
+
+    With ``allow_pickle`` it loads pickles, which may execute anything.
+    """
 
     def __init__(self, arrays: dict[str, Stored], device: Any, allow_pickle: bool) -> None:
         self._arrays = arrays

@@ -282,7 +282,7 @@ class Returns(Check, code="TB508 wrong-target"):
         is_end = ends.astype(bool)
         inside, spread = ~is_end[:-1], _spread(returns[is_end], rew[is_end])
         # Returns of whole episodes are the same at each step of one.
-        is_whole = bool(inside.any()) and bool((np.diff(returns)[inside] == 0).mean() > 0.5)
+        is_whole = bool(inside.any()) and bool((returns[1:] == returns[:-1])[inside].mean() > 0.5)
         if spread > 1e-3 * max(float(np.abs(returns).max(initial=0)), 1e-6) and not is_whole:
             self._found(
                 f"{name} of terminal steps with one and the same reward differ by {spread:.3g}; nothing follows a "
