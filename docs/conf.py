@@ -36,7 +36,7 @@ _OTHERS = (
     "typing_extensions", "verl",
 )  # fmt: skip
 _UNLISTED = (
-    "Buffer", "Checker", "Convention", "Dataset", "Device", "Distribution", "Dtype", "Field", "NDArray",
+    "Buffer", "Checker", "ClosedBatch", "Convention", "Dataset", "Device", "Distribution", "Dtype", "Field", "NDArray",
     "PackedSequence", "Random", "Rng", "Schema", "SearchStrategy", "Slots", "Tensor", "ViewRequirementLike",
 )  # fmt: skip
 # A link to what does not exist is an error, but for what others document, and for type variables.
