@@ -15,7 +15,19 @@ from numpy.typing import NDArray
 from typedbatch._core.declaration import absent_fields, object_fields
 from typedbatch._core.foreign_batches import bridge_from
 from typedbatch._core.kinds import (
+    ARRAY,
+    BATCH,
+    DISTRIBUTION,
     KINDS,
+    MAPPING,
+    NONE,
+    NUMBER,
+    OBJECT,
+    RAGGED,
+    SCALAR,
+    SEQUENCE,
+    TENSOR,
+    TENSORDICT,
     Kind,
     Tree,
     blank,
@@ -159,7 +171,7 @@ def as_list(batches: Iterable[Any]) -> list[Any]:
 
 
 def _is_joinable(batch: object) -> bool:
-    if kind_of(batch) not in (Kind.BATCH, Kind.MAPPING):
+    if kind_of(batch) not in (BATCH, MAPPING):
         bridge = bridge_from(batch)
         hint = f"; {bridge}() converts it" if bridge else ""
         raise StructureError(f"only Batches and dicts can be joined, got {describe(batch)} among them{hint}")
@@ -219,16 +231,16 @@ def _stack_values(values: list[Any], axis: int, missing: Missing, convert: Conve
             raise StructureError(f"missing in some batches, which stack can fill only along axis 0, got axis={axis}")
         present = [value for value, here in zip(values, there, strict=True) if here]
         return spread(_stack_values(present, 0, missing, convert, like), there)
-    if kinds <= {Kind.BATCH, Kind.MAPPING}:
+    if kinds <= {BATCH, MAPPING}:
         return new_tree(common_type(values), stack_fields(values, axis, missing, convert, like))
-    if kinds <= {Kind.NUMBER, Kind.SCALAR} and axis == 0:
+    if kinds <= {NUMBER, SCALAR} and axis == 0:
         joined = _joined(lambda numbers, axis: np.asanyarray(numbers), values, 0)
         return joined if keeps_whole_numbers(values, joined) else object_array(values)
-    if not kinds.isdisjoint({Kind.NUMBER, Kind.MAPPING, Kind.SEQUENCE, Kind.TENSORDICT}) and not kinds <= {
-        Kind.NUMBER,
-        Kind.SCALAR,
-        Kind.NONE,
-        Kind.OBJECT,
+    if not kinds.isdisjoint({NUMBER, MAPPING, SEQUENCE, TENSORDICT}) and not kinds <= {
+        NUMBER,
+        SCALAR,
+        NONE,
+        OBJECT,
     }:
         values = [convert(value) for value in values]
         kinds = set(map(kind_of, values))
@@ -237,29 +249,23 @@ def _stack_values(values: list[Any], axis: int, missing: Missing, convert: Conve
 
 def stack_leaves(values: list[Any], kinds: set[Kind], axis: int) -> Any:
     """Stack leaves of these kinds."""
-    if kinds == {Kind.TENSOR}:
+    if kinds == {TENSOR}:
         return _joined(sys.modules["torch"].stack, values, axis)
-    if kinds == {Kind.DISTRIBUTION}:
+    if kinds == {DISTRIBUTION}:
         from typedbatch._core.distributions import stack_dists
 
         return stack_dists(values, axis)
-    if kinds == {Kind.RAGGED}:
+    if kinds == {RAGGED}:
         from typedbatch._ops.ragged_rows import stack_sequences
 
         return stack_sequences(values, axis)
-    if kinds <= {Kind.ARRAY, Kind.SCALAR}:
+    if kinds <= {ARRAY, SCALAR}:
         if any(map(is_masked, values)):
             return join_masked(np.stack, values, axis)
         return _stack_arrays([np.asarray(value) for value in values], axis)
-    scalars = all(np.ndim(value) == 0 for value in values if kind_of(value) is Kind.ARRAY)
-    if (
-        axis == 0
-        and kinds <= {Kind.ARRAY, Kind.SCALAR, Kind.NUMBER, Kind.NONE, Kind.OBJECT}
-        and (scalars or Kind.NONE in kinds)
-    ):
-        return object_array(
-            [value[()] if kind_of(value) is Kind.ARRAY and not value.ndim else value for value in values]
-        )
+    scalars = all(np.ndim(value) == 0 for value in values if kind_of(value) is ARRAY)
+    if axis == 0 and kinds <= {ARRAY, SCALAR, NUMBER, NONE, OBJECT} and (scalars or NONE in kinds):
+        return object_array([value[()] if kind_of(value) is ARRAY and not value.ndim else value for value in values])
     raise StructureError(f"cannot stack {_list_kinds(values)}; the same field must be of one kind in every batch")
 
 
@@ -284,9 +290,9 @@ def _stack_arrays(values: Sequence[NDArray[Any]], axis: int) -> NDArray[Any]:
 def _has_gaps(values: list[Any], types: set[type], kinds: set[Kind]) -> bool:
     if _Gap in types:
         return True
-    if Kind.BATCH not in kinds:
+    if BATCH not in kinds:
         return False
-    if kinds == {Kind.BATCH}:
+    if kinds == {BATCH}:
         filled = [value.__dict__ for value in values]
         return any(filled) and not all(filled)
     return any(map(is_placeholder, values))
@@ -295,20 +301,20 @@ def _has_gaps(values: list[Any], types: set[type], kinds: set[Kind]) -> bool:
 def spread(rows: Any, there: NDArray[np.bool_]) -> Any:
     """Return a value with ``rows`` where ``there`` is true, and zeros (``None`` for objects) elsewhere."""
     kind = kind_of(rows)
-    if kind is Kind.BATCH:
+    if kind is BATCH:
         return new_tree(type(rows), {name: spread(value, there) for name, value in rows.__dict__.items()})
-    if kind is Kind.NONE:
+    if kind is NONE:
         return None
-    if kind is Kind.RAGGED:
+    if kind is RAGGED:
         from typedbatch._ops.ragged_rows import spread_sequences
 
         return spread_sequences(rows, there)
-    if kind not in (Kind.ARRAY, Kind.TENSOR):
+    if kind not in (ARRAY, TENSOR):
         raise StructureError(f"missing in some batches, and a {describe(rows)} cannot be filled with zeros")
     if len(rows) != there.sum():
         raise StructureError(f"its batches have {there.sum()} rows, got {len(rows)}; only equal lengths can be filled")
     out = blank(rows, (len(there), *rows.shape[1:]))
-    out[sys.modules["torch"].from_numpy(there) if kind is Kind.TENSOR else there] = rows
+    out[sys.modules["torch"].from_numpy(there) if kind is TENSOR else there] = rows
     return out
 
 
@@ -345,7 +351,7 @@ def _cat_fields(
                     continue
             values = [part[name] for part in parts]
             joined[name] = whole = _cat_values(values, wholes, missing)
-            if KINDS[type(whole)] is Kind.TENSOR and len(set(map(type, values))) == 1 and not whole.is_nested:
+            if KINDS[type(whole)] is TENSOR and len(set(map(type, values))) == 1 and not whole.is_nested:
                 lengths.add(tuple([tensor.size(0) for tensor in values]))
             elif whole is not None and not is_placeholder(whole):
                 lengths.add(())
@@ -377,10 +383,10 @@ def _cat_values(values: list[Any], wholes: Sequence[Mapping[str, Any]], missing:
     kinds = {KINDS[cls] for cls in types}
     if _has_gaps(values, types, kinds):
         return _cat_around_gaps(values, wholes, missing)
-    if kinds == {Kind.BATCH}:
+    if kinds == {BATCH}:
         cls = types.pop() if len(types) == 1 else Tree.__plain__
         return new_tree(cls, _cat_fields([value.__dict__ for value in values], wholes, missing, set()))
-    if kinds == {Kind.TENSOR}:
+    if kinds == {TENSOR}:
         try:
             return _joined(sys.modules["torch"].cat, values, 0)
         except StructureError:
@@ -389,21 +395,21 @@ def _cat_values(values: list[Any], wholes: Sequence[Mapping[str, Any]], missing:
             from typedbatch._ops.ragged_rows import cat_jagged
 
             return cat_jagged(values)
-    if kinds == {Kind.ARRAY}:
+    if kinds == {ARRAY}:
         if any(map(is_masked, values)):
             return join_masked(np.concatenate, values, 0)
         return _joined(np.concatenate, values, 0)
-    if kinds == {Kind.NONE}:
+    if kinds == {NONE}:
         return None
-    if kinds == {Kind.DISTRIBUTION}:
+    if kinds == {DISTRIBUTION}:
         from typedbatch._core.distributions import cat_dists
 
         return cat_dists(values)
-    if kinds == {Kind.RAGGED}:
+    if kinds == {RAGGED}:
         from typedbatch._ops.ragged_rows import cat_sequences
 
         return cat_sequences(values, missing)
-    if kinds <= {Kind.SCALAR, Kind.OBJECT}:
+    if kinds <= {SCALAR, OBJECT}:
         raise StructureError(f"{_list_kinds(values)} have no rows to concatenate; stack gives each a row")
     raise StructureError(f"cannot concatenate {_list_kinds(values)}; the same field must be of one kind in every batch")
 

@@ -13,7 +13,25 @@ from numpy.typing import NDArray
 
 from typedbatch._core.declaration import object_fields
 from typedbatch._core.foreign_batches import bridge_from, full_name
-from typedbatch._core.kinds import KINDS, Kind, Tree, describe, is_masked, kind_of, new_tree, object_array
+from typedbatch._core.kinds import (
+    ARRAY,
+    BATCH,
+    KINDS,
+    MAPPING,
+    NUMBER,
+    RAGGED,
+    SCALAR,
+    SEQUENCE,
+    TENSOR,
+    TENSORDICT,
+    Kind,
+    Tree,
+    describe,
+    is_masked,
+    kind_of,
+    new_tree,
+    object_array,
+)
 from typedbatch._core.meta import as_meta, meta_of, set_meta
 from typedbatch._ops.combine import (
     CALLED_ON_BATCHES,
@@ -116,13 +134,13 @@ def fields_from(data: object) -> Mapping[str, Any]:
     """Return the fields given by the constructor's first argument."""
     if isinstance(data, Tree):
         return shallow(data).__dict__
-    if isinstance(data, Mapping) and kind_of(data) is not Kind.TENSORDICT:
+    if isinstance(data, Mapping) and kind_of(data) is not TENSORDICT:
         require_names(data)
         return data
     given: Any = data
-    if kind_of(given) is Kind.SEQUENCE or (kind_of(given) is Kind.ARRAY and given.ndim):
+    if kind_of(given) is SEQUENCE or (kind_of(given) is ARRAY and given.ndim):
         rows = list(given)
-        if all(kind_of(row) in (Kind.BATCH, Kind.MAPPING) for row in rows):
+        if all(kind_of(row) in (BATCH, MAPPING) for row in rows):
             return stacked(rows)
     bridge = bridge_from(data)
     got = full_name(data) if bridge else describe(data)
@@ -150,7 +168,7 @@ def give_meta(tree: Tree, data: object, meta: Any) -> None:
     elif isinstance(data, Tree):
         found = dict(meta_of(data))
     else:
-        rows: Any = data if kind_of(data) in (Kind.SEQUENCE, Kind.ARRAY) else ()
+        rows: Any = data if kind_of(data) in (SEQUENCE, ARRAY) else ()
         found = joined_meta([row.__dict__ if isinstance(row, Tree) else row for row in rows], None)
     if found:
         set_meta(tree, found)
@@ -188,10 +206,10 @@ def _refuse(method: Any, instance: object, /, *_: Any, **__: Any) -> None:
 
 def pairs_to_fields(data: object) -> Mapping[str, Any]:
     """Return the argument of ``update`` as fields: a Batch, a mapping, or an iterable of ``(name, value)`` pairs."""
-    if kind_of(data) is Kind.BATCH:
+    if kind_of(data) is BATCH:
         return data.__dict__
     if isinstance(data, Mapping):
-        return data if kind_of(data) is not Kind.TENSORDICT else _from_tensordict(data)
+        return data if kind_of(data) is not TENSORDICT else _from_tensordict(data)
     try:
         return dict(iter(data))  # type: ignore[call-overload]  # Anything that is not iterable raises TypeError.
     except (TypeError, ValueError):
@@ -217,11 +235,11 @@ def _from_array(array: NDArray[Any]) -> Any:
 
 def _from_sequence(values: Sequence[Any]) -> Any:
     kinds = set(map(kind_of, values))
-    if Kind.TENSORDICT in kinds:
-        _from_tensordict(next(value for value in values if kind_of(value) is Kind.TENSORDICT))
-    if kinds and kinds <= {Kind.MAPPING, Kind.BATCH}:
+    if TENSORDICT in kinds:
+        _from_tensordict(next(value for value in values if kind_of(value) is TENSORDICT))
+    if kinds and kinds <= {MAPPING, BATCH}:
         return new_tree(Tree.__plain__, stacked(values))
-    if kinds == {Kind.TENSOR}:
+    if kinds == {TENSOR}:
         try:
             return sys.modules["torch"].stack(tuple(values))
         except (RuntimeError, TypeError) as error:
@@ -229,12 +247,12 @@ def _from_sequence(values: Sequence[Any]) -> Any:
                 f"a list of tensors is stacked, but {_shapes(values)} do not stack; to store each by itself, "
                 f"name them, as in {{'h': h, 'c': c}}; {error}"
             ) from error
-    if Kind.ARRAY in kinds and any(map(is_masked, values)):
+    if ARRAY in kinds and any(map(is_masked, values)):
         try:
             return join_masked(np.stack, [value if is_masked(value) else np.asarray(value) for value in values], 0)
         except StructureError as error:
             raise LeafError(f"a list of masked arrays is stacked, but {_shapes(values)} do not stack") from error
-    if not kinds.isdisjoint({Kind.MAPPING, Kind.BATCH, Kind.RAGGED}):  # numpy would try to convert their contents.
+    if not kinds.isdisjoint({MAPPING, BATCH, RAGGED}):  # numpy would try to convert their contents.
         return object_array(values)
     return to_array(values)
 
@@ -264,10 +282,10 @@ def _shapes(values: Sequence[Any]) -> str:
 
 
 _CONVERT: dict[Kind, Callable[[Any], Any]] = {
-    Kind.ARRAY: _from_array,
-    Kind.NUMBER: np.asanyarray,
-    Kind.SCALAR: np.asanyarray,
-    Kind.MAPPING: _from_mapping,
-    Kind.SEQUENCE: _from_sequence,
-    Kind.TENSORDICT: _from_tensordict,
+    ARRAY: _from_array,
+    NUMBER: np.asanyarray,
+    SCALAR: np.asanyarray,
+    MAPPING: _from_mapping,
+    SEQUENCE: _from_sequence,
+    TENSORDICT: _from_tensordict,
 }

@@ -9,7 +9,19 @@ import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
-from typedbatch._core.kinds import ARRAY, BATCH, KINDS, SCALAR, TENSOR, Kind, Tree, describe, is_placeholder, new_tree
+from typedbatch._core.kinds import (
+    ARRAY,
+    BATCH,
+    DISTRIBUTION,
+    KINDS,
+    RAGGED,
+    SCALAR,
+    TENSOR,
+    Tree,
+    describe,
+    is_placeholder,
+    new_tree,
+)
 from typedbatch._ops.casting import fitted, require_no_mask
 from typedbatch.errors import LeafError, RowAssignmentError, TypedBatchError, under
 
@@ -24,7 +36,7 @@ Lead = tuple[()] | tuple[int]
 Simple = Mapping[str, tuple["NDArray[Any] | None", "np.dtype[Any] | None", tuple[int, ...]]]
 """Columns that store values of their own dtype and row shape unchanged: column, dtype and row shape by name."""
 
-_NOT_SIMPLE, _NESTED = (None, None, ()), (BATCH, Kind.DISTRIBUTION)
+_NOT_SIMPLE, _NESTED = (None, None, ()), (BATCH, DISTRIBUTION)
 _NONE: Simple = {}
 
 
@@ -114,7 +126,7 @@ def new_column(value: Any, size: int, lead: Lead, storage: Memory, path: tuple[s
     if kind is BATCH:
         inner = {k: new_column(v, size, lead, storage, (*path, k)) for k, v in value.__dict__.items()}
         return new_tree(Tree.__plain__, inner)
-    if kind is Kind.RAGGED:
+    if kind is RAGGED:
         raise LeafError(
             f"rows of a buffer must have the same shape, got {describe(value)}; add the result of .padded(length=...)",
             path[-1],
@@ -158,7 +170,7 @@ def _require_rows(value: Any, lead: Lead) -> None:
         for name, inner in value.__dict__.items():
             with under(name):
                 _require_rows(inner, lead)
-    elif kind is Kind.DISTRIBUTION:
+    elif kind is DISTRIBUTION:
         raise LeafError("a distribution cannot be stored in a buffer; take it out with batch.pop() first")
     elif kind in (ARRAY, TENSOR, SCALAR) and lead and tuple(value.shape[:1]) != lead:
         raise RowAssignmentError(f"{lead[0]} rows are expected, got {describe(value)}")

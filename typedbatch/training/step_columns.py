@@ -9,7 +9,19 @@ from typing import Any, Final
 import numpy as np
 from numpy import ndarray
 
-from typedbatch._core.kinds import KINDS, TENSOR, Kind, Tree, blank, describe, mask_obstacle, new_tree, short_dtype
+from typedbatch._core.kinds import (
+    ARRAY,
+    BATCH,
+    KINDS,
+    NONE,
+    TENSOR,
+    Tree,
+    blank,
+    describe,
+    mask_obstacle,
+    new_tree,
+    short_dtype,
+)
 from typedbatch._ops.construct import to_leaf
 from typedbatch.batch import Batch
 from typedbatch.errors import LeafError, StructureError, TypedBatchError, under
@@ -77,9 +89,9 @@ class StepColumns:
             return new_tree(type(value) if isinstance(value, Tree) else Batch, fields)
         leaf = to_leaf(value)
         kind = KINDS[type(leaf)]
-        if kind is Kind.NONE:
+        if kind is NONE:
             return _NOTHING
-        if kind not in (Kind.ARRAY, TENSOR):
+        if kind not in (ARRAY, TENSOR):
             raise LeafError(f"a row for each of {self._envs} environments is expected, got {describe(leaf)}")
         if not leaf.ndim or leaf.shape[0] != self._envs:
             raise StructureError(f"a row for each of {self._envs} environments is expected, got {describe(leaf)}")
@@ -141,7 +153,7 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _flat(storage: Any, steps: int, rows: Any) -> Any:
-    if KINDS[type(storage)] is Kind.BATCH:
+    if KINDS[type(storage)] is BATCH:
         return new_tree(type(storage), {name: _flat(part, steps, rows) for name, part in storage.__dict__.items()})
     if storage is None or storage is _NOTHING:
         return None
