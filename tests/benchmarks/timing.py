@@ -55,7 +55,7 @@ class Row(NamedTuple):
 
     @property
     def missed(self) -> bool:
-        """Whether typedbatch is above its bar."""
+        """Return whether the ratio of typedbatch is above its bar."""
         return self.bar is not None and self.ratios["typedbatch"].median > self.bar
 
 

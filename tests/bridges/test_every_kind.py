@@ -177,7 +177,7 @@ ROWS, FLAGS = np.zeros(2), np.array([False, True])
 
 
 def nested(levels: int, make: Callable[[dict[str, Any]], Any], leaf: Any = ROWS) -> Any:
-    """A container within so many others."""
+    """Return a container inside a number of others."""
     made = make({"x": leaf})
     for _ in range(levels):
         made = make({"inner": made, "x": leaf})

@@ -455,7 +455,7 @@ def check_all_gather(rank: int) -> None:
 
 
 def sequences(rank: int) -> Batch:
-    """One sequence in the first process, and three in the second, one of them empty."""
+    """Return one sequence in the first process, and in the second three, of which one is empty."""
     lengths = [[2], [1, 0, 3]][rank]
     ids = 10 * rank + torch.arange(sum(lengths))
     tokens = Ragged({"ids": ids, "inner": {"logp": -ids[:, None].to(torch.bfloat16), "none": None}}, lengths)

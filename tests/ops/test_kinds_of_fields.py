@@ -370,7 +370,7 @@ DATES, TIMES = ([f"{kind}[{unit}]" for unit in NANOSECONDS] for kind in ("M8", "
 
 
 def is_same(kept: Any, given_: Any) -> bool:
-    """Whether a number or date is what it was, but for rounding; in Python's integers, which do not overflow."""
+    """Return whether a number or date is unchanged but for rounding, by Python's integers, which do not overflow."""
     if kept.dtype.kind in "mM":
         if np.isnat(kept):
             return bool(np.isnat(given_))

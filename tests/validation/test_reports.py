@@ -1,4 +1,4 @@
-"""What a report says beside the problem: hints, names, and the pages of the errors."""
+"""Reports of problems: their hints, the names that they suggest, and the pages of the errors."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def plain_pairs(fields: Fields, index: Any, rows: Fields) -> list[tuple[NDArray[
         rows: Fields that the new values come from.
 
     Returns:
-        None unless the arrays share no memory, and the rows have their names, dtypes and shapes.
+        Pairs of array and rows, or None if arrays share memory or the rows have other names, dtypes or shapes.
     """
     pairs: list[tuple[NDArray[Any], Any]] = []
     written: set[int] = set()
@@ -109,7 +109,7 @@ def _pair(
 
 
 def plain_arrays(fields: Fields) -> list[NDArray[Any]] | None:
-    """Return all fields of a batch and the batches in it, or None unless they are arrays that share no memory."""
+    """Return all leaves of a batch as arrays; None if a leaf is something else, or two of them share memory."""
     arrays: list[NDArray[Any]] = []
     written: set[int] = set()
     count = _collect(fields, arrays, written)

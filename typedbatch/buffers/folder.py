@@ -56,7 +56,7 @@ class Folder:
     # ---- the lock -------------------------------------------------------------------------------------------------
 
     def lock(self) -> None:
-        """Take the lock of the folder, or raise a StorageError if another buffer holds it or there are no locks."""
+        """Take the lock of the folder. Where another buffer has it, or there are no locks, a StorageError is raised."""
         if fcntl is None:
             raise StorageError(
                 "buffers can be written to disk only on Linux and macOS, which release the lock of a process that "

@@ -276,7 +276,10 @@ class Relabelled(NamedTuple):
 class GoalState(State):
     """State of a hindsight buffer. :class:`HERReplayBuffer` and :class:`State` describe the arguments."""
 
-    def __init__(self, horizon: int, future_k: float, *state: Any, **more: Any) -> None:
+    def __init__(
+        self, horizon: int, future_k: float,
+        cls: type, capacities: list[int], options: BufferOptions, *, many: bool = False,
+    ) -> None:  # fmt: skip
         self.horizon: int = count_of(horizon, "horizon", 1)
         if not (hasattr(type(future_k), "__float__") and future_k >= 1):
             raise SizeError(f"future_k is 1 or more, got {future_k!r}")
@@ -286,7 +289,7 @@ class GoalState(State):
         self.relabelled: Relabelled | None = None
         self._called_for: tuple[Slots, Slots] | None = None
         """Slots and rows of :meth:`call_for_rows`, while the function is called."""
-        super().__init__(*state, **more)
+        super().__init__(cls, capacities, options, many=many)
 
     def set_future_p(self, future_p: Any) -> None:
         """Set the probability that a sampled row gets another goal, and ``future_k`` accordingly."""

@@ -191,12 +191,15 @@ class PrioritizedVectorReplayBuffer(PrioritizedReplayBuffer[R, P]):
 class PrioritizedState(State):
     """State of a prioritized buffer. :class:`PrioritizedReplayBuffer` and :class:`State` describe the arguments."""
 
-    def __init__(self, alpha: float, beta: float, weight_norm: bool, *state: Any, **more: Any) -> None:
+    def __init__(
+        self, alpha: float, beta: float, weight_norm: bool,
+        cls: type, capacities: list[int], options: BufferOptions, *, many: bool = False,
+    ) -> None:  # fmt: skip
         alpha = number_of(alpha, "alpha")
         if not alpha:
             raise SettingError("alpha must be above 0, got 0; a ReplayBuffer samples uniformly")
         self.set_beta(beta)
-        super().__init__(*state, **more)
+        super().__init__(cls, capacities, options, many=many)
         self.alpha: float = alpha
         self.weight_norm: bool = weight_norm
         self.highest: float = 1.0

@@ -175,8 +175,8 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
 class CachedState(State):
     """State of a cached buffer, whose first ring is the main buffer. :class:`State` describes the other arguments."""
 
-    def __init__(self, main_hint: Any, *state: Any) -> None:
-        super().__init__(*state, many=True)
+    def __init__(self, main_hint: Any, cls: type, capacities: list[int], options: BufferOptions) -> None:
+        super().__init__(cls, capacities, options, many=True)
         self.main_hint: Any = main_hint
         """Class of the main buffer, with its type arguments."""
 

@@ -71,7 +71,7 @@ def class_named(api: Api, fullname: str) -> TypeInfo | None:
 
 
 def has_batches(api: Api) -> bool:
-    """Return whether a module of the build imports this package; there are no batches where none does."""
+    """Return whether any module that mypy builds imports this package; without that, nothing is a batch."""
     return "typedbatch" in getattr(api, "modules", ("typedbatch",))
 
 

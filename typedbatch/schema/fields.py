@@ -57,7 +57,7 @@ class Option:
 
     @property
     def has_shape(self) -> bool:
-        """Whether its values are arrays, tensors or distributions."""
+        """Return whether its values are arrays, tensors or distributions."""
         return self.kind in (Kind.ARRAY, Kind.TENSOR, Kind.DISTRIBUTION)
 
     def __str__(self) -> str:

@@ -43,7 +43,7 @@ def reports(request: pytest.FixtureRequest, kept: Path, tmp_path_factory: pytest
 
 
 def reported(name: str, kinds: list[str], place: Path, kept: Path) -> Reports:
-    """What a mypy prints of programs of some kinds, by program."""
+    """Return the lines that a mypy prints for each program of some kinds."""
     checker = with_plugin(CHECKERS[name])
     (place / "mypy.ini").write_text(checker.settings["mypy.ini"])
     files = {f"{kind}_{file}": text for kind in kinds for file, text in TEXTS[kind].items()}

@@ -50,7 +50,7 @@ class Report:
         self.owned: Owned | None = None
         self.program: Callable[[], Program | None] = lambda: None
         self.is_deaf = False
-        """Whether nobody asks for what is said of batches."""
+        """Whether reports about batches are dropped, as those of a function that is only summed up are."""
         self.members: Members | None = None
         self.inside: Inside | None = None
         self.observe: Observe | None = None
