@@ -34,6 +34,7 @@ ORDER = [
     ["sample_batches"],
     ["naming"],
     ["schema"],
+    ["_program"],
     ["mypy"],
     ["_validation", "infer", "json_schema"],
     ["files", "rows"],

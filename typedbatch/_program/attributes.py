@@ -1,0 +1,312 @@
+"""Attributes and items of values: reading and setting them."""
+
+from __future__ import annotations
+
+import ast
+from typing import Final
+
+from typedbatch._program import report
+from typedbatch._program.classes import attribute_of, declared_fields
+from typedbatch._program.heap import (
+    BatchObject,
+    BufferObject,
+    DictObject,
+    Field,
+    InstanceObject,
+    Key,
+    ListObject,
+)  # fmt: skip
+from typedbatch._program.judge import OF_VALUES, read_field
+from typedbatch._program.library import row_of
+from typedbatch._program.machine import Call, Machine
+from typedbatch._program.outside import KEEPS_NOTHING
+from typedbatch._program.shipped import MEMBERS, shipped
+from typedbatch._program.source import Source
+from typedbatch._program.values import (
+    ARRAY,
+    UNKNOWN,
+    Array,
+    Atom,
+    Class,
+    Code,
+    External,
+    Factory,
+    Function,
+    Member,
+    Method,
+    Module,
+    Ref,
+    Result,
+    Super,
+    Value,
+    is_none,
+    literal_of,
+    union,
+)  # fmt: skip
+from typedbatch.batch import Batch
+
+_KEPT_BY_ARRAYS: Final = ("T", "shape")
+_OTHERS_NAMES: Final = (
+    "append", "push", "insert", "store", "put", "draw", "sample_batch", "add_batch", "add_transition", "remember",
+)  # fmt: skip
+"""Names of the methods of other libraries' buffers."""
+
+
+class Attributes(Machine):
+    """A run that reads and sets attributes and items."""
+
+    def call_special(self, instance: Ref, name: str, args: list[Value], node: ast.AST | None = None) -> Value | None:
+        """Call a method of an instance by Python's own name for it; None if its class does not have it."""
+        found = self.object_at(instance)
+        method = attribute_of(found.owner, name) if isinstance(found, InstanceObject) else None
+        return None if method is None else self.call(self.bound(method, instance, node), Call(args, node=node))
+
+    def bound(self, attribute: Value, receiver: Atom, node: ast.AST | None) -> Value:
+        """Return what an attribute of a class is when it is read of an instance."""
+        return union(*(self._bound(atom, receiver, node) for atom in attribute)) or UNKNOWN
+
+    def _bound(self, atom: Atom, receiver: Atom, node: ast.AST | None) -> Value:
+        if not isinstance(atom, Function):
+            return (atom,)
+        code = atom.code
+        if code.kind == "static":
+            return (atom,)
+        if code.kind == "class":
+            return (Method(atom, self._class_of(receiver, code)),)
+        if code.kind not in ("property", "cached"):
+            return (Method(atom, receiver),)
+        value = self.call((Method(atom, receiver),), Call(node=node))
+        if code.kind == "cached" and self.is_alive() and isinstance(receiver, Ref):
+            self._set_of_instance(receiver, code.name, value, is_sure=True)
+        return value
+
+    def _class_of(self, receiver: Atom, code: Code) -> Atom:
+        found = self.object_at(receiver)
+        if isinstance(found, InstanceObject):
+            return found.owner
+        if isinstance(found, BatchObject):
+            return found.declared or code.owner or UNKNOWN[0]
+        return receiver
+
+    def attribute(self, value: Value, name: str, node: ast.AST | None) -> Value:
+        """Read an attribute of a value."""
+        if any(self.is_batch(atom) for atom in value):
+            field = read_field(self, value, name, node)
+            others = tuple(atom for atom in value if not self.is_batch(atom) and not is_none(atom))
+            return union(field, self.attribute(others, name, node)) if others and self.is_alive() else field
+        if value == ARRAY and node is not None and name in self.program.batch_fields and name not in OF_VALUES:
+            self.report(node, report.FIELD, f'An array has no field "{name}"', [name])
+        found = [self._attribute_of(atom, name, node) for atom in value if not is_none(atom) and self.is_alive()]
+        return union(*found) or UNKNOWN
+
+    def _attribute_of(self, atom: Atom, name: str, node: ast.AST | None) -> Value:
+        found = self.object_at(atom)
+        match atom:
+            case Ref() if isinstance(found, InstanceObject):
+                return self._attribute_of_instance(atom, found, name, node)
+            case Ref():
+                if isinstance(found, BufferObject) and not hasattr(found.type, name) and name in _OTHERS_NAMES:
+                    self._report_member(found.type, name, node)
+                return (Member(atom, name),)
+            case Class():
+                return self._attribute_of_class(atom, name)
+            case Module(source):
+                return self.member_of_module(source, name)
+            case External():
+                return self._attribute_of_external(atom, name, node)
+            case Result(full) if full.partition(".")[0] in KEEPS_NOTHING:
+                return (atom,)
+            case Super(owner, receiver):
+                return self._attribute_of_super(owner, receiver, name, node)
+            case Array():
+                return ARRAY if name in _KEPT_BY_ARRAYS else (Result("numpy.member"),)
+            case _:
+                return UNKNOWN
+
+    def _attribute_of_instance(self, ref: Ref, found: InstanceObject, name: str, node: ast.AST | None) -> Value:
+        if name in found.attributes:
+            return found.attributes[name]
+        attribute = attribute_of(found.owner, name)
+        if attribute is None:
+            return UNKNOWN
+        return self.bound(tuple(one for one in attribute if not isinstance(one, Factory)) or UNKNOWN, ref, node)
+
+    def _attribute_of_class(self, cls: Class, name: str) -> Value:
+        found = attribute_of(cls, name)
+        if found is None:
+            return (Member(cls, name),) if name in MEMBERS and declared_fields(cls) is not None else UNKNOWN
+        return tuple(
+            Method(atom, cls)
+            if isinstance(atom, Function) and atom.code.kind == "class"
+            else UNKNOWN[0] if isinstance(atom, Factory) else atom
+            for atom in found
+        )  # fmt: skip
+
+    def _attribute_of_external(self, external: External, name: str, node: ast.AST | None) -> Value:
+        full = f"{external.name}.{name}"
+        source = self.program.find(full, self.frame.source)
+        if source is not None:
+            return self.load(source)
+        cls = shipped(external.name)
+        if isinstance(cls, type) and issubclass(cls, Batch):
+            if not hasattr(cls, name):
+                self._report_member(cls, name, node)
+            return (Member(external, name),)
+        return (External(full),)
+
+    def _attribute_of_super(self, owner: Class, receiver: Atom, name: str, node: ast.AST | None) -> Value:
+        found = self.object_at(receiver)
+        cls = found.owner if isinstance(found, InstanceObject) else receiver if isinstance(receiver, Class) else owner
+        attribute = attribute_of(cls, name, after=owner)
+        if attribute is None:
+            return (External("builtins.object"),) if name == "__init__" else UNKNOWN
+        return self.bound(attribute, receiver, node)
+
+    def _report_member(self, cls: type, name: str, node: ast.AST | None) -> None:
+        if node is not None:
+            members = [one for one in dir(cls) if not one.startswith("_")]
+            self.report(node, report.FIELD, report.not_a_member(cls.__name__, name, members), [name])
+
+    def set_attribute(self, value: Value, name: str, given: Value, node: ast.AST | None = None) -> None:
+        """Set an attribute of a value."""
+        is_sure = self.is_one(value)
+        for atom in value:
+            found = self.object_at(atom)
+            if not self.is_alive():
+                return
+            if isinstance(atom, Class):
+                atom.attributes[name] = union(given, atom.attributes.get(name, ()))
+            elif isinstance(found, BatchObject) and isinstance(atom, Ref):
+                if name != "meta":
+                    self._set_of_batch(atom, name, given, is_sure=is_sure, node=node)
+            elif isinstance(found, InstanceObject) and isinstance(atom, Ref):
+                if self.call_special(atom, f"{name}.setter", [given]) is None:
+                    self._set_of_instance(atom, name, given, is_sure=is_sure)
+            elif atom in UNKNOWN or isinstance(atom, Result):
+                self.escape(given)
+
+    def _set_of_batch(self, ref: Ref, name: str, given: Value, *, is_sure: bool, node: ast.AST | None) -> None:
+        if is_sure:
+            self.set_field(ref, name, given, node=node)
+            return
+        batch = self.batch_at(ref)
+        before = batch.fields.get(name) if batch is not None else None
+        value = given if before is None else union(given, before.value)
+        self.set_field(ref, name, value, is_sure=before is not None and before.is_sure)
+
+    def _set_of_instance(self, ref: Ref, name: str, given: Value, *, is_sure: bool) -> None:
+        instance = self.heap.write(ref)
+        assert isinstance(instance, InstanceObject)
+        instance.attributes[name] = given if is_sure else union(given, instance.attributes.get(name, ()))
+
+    def delete_attribute(self, value: Value, name: str, node: ast.AST) -> None:
+        """Delete a field of what may be batches."""
+        for atom in value:
+            batch = self.batch_at(atom)
+            if batch is None or not isinstance(atom, Ref):
+                continue
+            if name not in batch.fields:
+                read_field(self, value, name, node)
+            elif self.is_one(value):
+                del self.write_batch(atom).fields[name]
+            else:
+                self.write_batch(atom).fields[name] = Field(batch.fields[name].value, is_sure=False)
+
+    # Items
+
+    def item(self, value: Value, index: Value, syntax: ast.expr, node: ast.AST) -> Value:
+        """Read an item of a value."""
+        key = literal_of(index)
+        name = key.value if key is not None and isinstance(key.value, str) else None
+        batches = tuple(atom for atom in value if self.is_batch(atom))
+        if batches and name is not None:
+            if len(batches) == len(value):
+                return read_field(self, value, name, node)
+            return union(UNKNOWN, read_field(self, batches, name, node, is_asked=True))
+        found: list[Value] = []
+        for atom in value:
+            if self.is_alive():
+                found.append(self._item_of(atom, index, syntax, node))
+        return union(*found) or UNKNOWN
+
+    def _item_of(self, atom: Atom, index: Value, syntax: ast.expr, node: ast.AST) -> Value:
+        key = literal_of(index)
+        match self.object_at(atom):
+            case BatchObject() as batch if isinstance(atom, Ref):
+                if _takes_rows(index, syntax):
+                    return (self.copy_batch(atom),)
+                if any(self.is_batch(one) for field in batch.fields.values() for one in field.value):
+                    return UNKNOWN
+                return (self.copy_batch(atom, may_be_field=True),)
+            case ListObject() as found:
+                if isinstance(syntax, ast.Slice):
+                    return self.list_of(None, found.any_item)
+                at = key.value if key is not None and isinstance(key.value, int) else None
+                if at is not None and found.items is not None and -len(found.items) <= at < len(found.items):
+                    return found.items[at]
+                return found.any_item or UNKNOWN
+            case DictObject() as found:
+                return self._item_of_dict(atom, found, key.value if key is not None else None, is_known=key is not None)
+            case BufferObject():
+                return (row_of(self, atom),)
+            case InstanceObject() if isinstance(atom, Ref):
+                return self.call_special(atom, "__getitem__", [index], node) or UNKNOWN
+            case _:
+                return (atom,) if isinstance(atom, (Array, Result, External, Class)) else UNKNOWN
+
+    def _item_of_dict(self, atom: Atom, found: DictObject, key: Key, *, is_known: bool) -> Value:
+        if is_known and key in found.items:
+            return found.items[key]
+        if found.has_default and isinstance(atom, Ref):
+            if is_known:
+                written = self.heap.write(atom)
+                assert isinstance(written, DictObject)
+                written.items[key] = found.rest
+            return found.any_value or UNKNOWN
+        return (found.any_value if found.items and not is_known else found.rest) or UNKNOWN
+
+    def set_item(self, value: Value, index: Value, given: Value, syntax: ast.expr, node: ast.AST) -> None:
+        """Set an item of a value."""
+        key = literal_of(index)
+        for atom in value:
+            found = self.object_at(atom)
+            if not isinstance(atom, Ref) or not self.is_alive():
+                continue
+            if isinstance(found, BatchObject):
+                if key is not None and isinstance(key.value, str):
+                    self.set_attribute(value, key.value, given, node)
+                    return
+                if not _takes_rows(index, syntax):
+                    self.write_batch(atom).is_open = True
+            elif isinstance(found, InstanceObject):
+                if self.call_special(atom, "__setitem__", [index, given]) is None:
+                    self.escape(given)
+            else:
+                self._set_in_container(atom, index, given, is_only=len(value) == 1)
+
+    def _set_in_container(self, ref: Ref, index: Value, given: Value, *, is_only: bool) -> None:
+        found, key = self.heap.write(ref), literal_of(index)
+        if isinstance(found, ListObject):
+            found.element, found.items = union(found.any_item, given), None
+        elif isinstance(found, DictObject) and key is not None:
+            found.items[key.value] = given if is_only else union(given, found.items.get(key.value, ()))
+        elif isinstance(found, DictObject):
+            found.rest, found.is_exact = union(found.rest, given), False
+
+    # Modules
+
+    def member_of_module(self, source: Source, name: str) -> Value:
+        """Return a variable or submodule of a module of the program."""
+        raise NotImplementedError
+
+    def load(self, source: Source) -> Value:
+        """Run the top of a module, unless it has run, and return the module."""
+        raise NotImplementedError
+
+
+def _takes_rows(index: Value, syntax: ast.expr) -> bool:
+    """Return whether an index selects rows of a batch, and not a field."""
+    shapes = (ast.Slice, ast.Tuple, ast.UnaryOp, ast.BinOp, ast.List, ast.Compare)
+    key = literal_of(index)
+    is_number = key is not None and isinstance(key.value, int)
+    return isinstance(syntax, shapes) or is_number or index == ARRAY or isinstance(index[0], Result)

@@ -1,0 +1,367 @@
+"""Calls: of functions of the program, with what they are given, and of everything else by its row in a table."""
+
+from __future__ import annotations
+
+import ast
+from typing import Final
+
+from typedbatch._program.annotations import Annotations
+from typedbatch._program.classes import attribute_of, base_names, declared_fields, lineage
+from typedbatch._program.containers import call_dict_member, call_list_member
+from typedbatch._program.heap import (
+    BatchObject,
+    BufferObject,
+    Changes,
+    DictObject,
+    Field,
+    InstanceObject,
+    ListObject,
+)  # fmt: skip
+from typedbatch._program.judge import need
+from typedbatch._program.library import call_buffer_member, call_class_member, call_function, call_member, make
+from typedbatch._program.machine import Call, Frame
+from typedbatch._program.outside import KEEPS_NOTHING, call_external
+from typedbatch._program.source import Source
+from typedbatch._program.values import (
+    ARRAY,
+    NONE,
+    UNKNOWN,
+    Array,
+    Atom,
+    Class,
+    Code,
+    Context,
+    External,
+    Factory,
+    Function,
+    Member,
+    Method,
+    Partial,
+    Ref,
+    Result,
+    Value,
+    constant,
+    union,
+)  # fmt: skip
+
+_DEEPEST: Final = 14
+_MOST_OF_ONE: Final = 2
+"""How often a function may be among the calls that the run is in."""
+_MOST_CALLED: Final = 3
+"""Functions of one value that are called; others of more are unknown."""
+_MOST_ITERATED: Final = 8
+_PER_CALL: Final = 3
+_PLAIN_BASES: Final = frozenset({"object", "Module", "Generic", "ABC", "Protocol"})
+"""Classes whose constructors keep nothing of their arguments."""
+
+
+class Calls(Annotations):
+    """A run that calls."""
+
+    def call(self, function: Value, call: Call) -> Value:
+        """Call each function that a value may be."""
+        if len(function) == 1:
+            return self._call(function[0], call)
+        function = (*function[:_MOST_CALLED], *(UNKNOWN if len(function) > _MOST_CALLED else ()))
+        if all(isinstance(atom, Member) for atom in function):
+            receivers = tuple(atom.receiver for atom in function if isinstance(atom, Member))
+            if all(map(self.is_batch, receivers)) and self.is_one(receivers):
+                return union(*(self._call(atom, call) for atom in function))
+        found: list[Value] = []
+        joined: Changes | None = None
+        for atom in function:
+            mark = self.heap.begin()
+            found.append(self._call(atom, call))
+            joined = self.heap.join(joined, self.heap.end(mark))
+        self.heap.apply(joined)
+        return union(*found)
+
+    def _call(self, function: Atom, call: Call) -> Value:
+        if not self.is_alive():
+            return UNKNOWN
+        match function:
+            case Function() | Method(Function()):
+                return self.activate(function, call)
+            case Class():
+                return self._construct(function, call)
+            case Partial(inner, args, named):
+                more = Call(
+                    [*args, *call.args], {**dict(named), **call.named}, call.node, call.has_more, call.is_starred
+                )
+                return self.call(inner, more)
+            case Member(receiver, name):
+                return self._call_member(receiver, name, call)
+            case External(name):
+                if call.is_starred and name != "asyncio.gather":
+                    self.escape_all(call)
+                    return UNKNOWN
+                if name.partition(".")[0] == "typedbatch":
+                    return call_function(self, name, call)
+                return call_external(self, name, call)
+            case Ref():
+                return self._call_object(function, call)
+            case Result(name) if name.partition(".")[0] in KEEPS_NOTHING:
+                self.escape_functions(call)
+                return (Result(name),) if name.startswith(("numpy", "torch")) else UNKNOWN
+            case _:
+                self.escape_all(call)
+                return UNKNOWN
+
+    def _call_object(self, ref: Ref, call: Call) -> Value:
+        found = self.heap.read(ref)
+        if isinstance(found, InstanceObject):
+            method = attribute_of(found.owner, "__call__") or attribute_of(found.owner, "forward")
+            if method is not None:
+                return self.call(self.bound(method, ref, call.node), call)
+        self.escape_all(call)
+        return UNKNOWN
+
+    def _call_member(self, receiver: Atom, name: str, call: Call) -> Value:
+        if not isinstance(receiver, Ref):
+            return call_class_member(self, name, call)
+        match self.heap.read(receiver):
+            case BatchObject():
+                return call_member(self, receiver, name, call)
+            case ListObject():
+                return call_list_member(self, receiver, name, call)
+            case DictObject():
+                return call_dict_member(self, receiver, name, call)
+            case BufferObject():
+                return call_buffer_member(self, receiver, name, call)
+            case _:
+                return UNKNOWN
+
+    # Functions of the program
+
+    def run_unknown(self, function: Function | Method) -> None:
+        """Run a function with arguments of which nothing is known but their annotations."""
+        self.activate(function, None)
+
+    def activate(self, function: Function | Method, call: Call | None, *, enters: bool = False) -> Value:
+        """Run a function of the program.
+
+        Args:
+            function: The function.
+            call: Its arguments; None if nothing is known of them.
+            enters: Whether ``with`` enters the context that a function with ``@contextmanager`` makes.
+        """
+        plain = function if isinstance(function, Function) else function.function
+        code, given = plain.code, call or Call(is_starred=True, has_more=True)
+        if code.kind == "context" and call is not None and not enters:
+            return (Context(function, tuple(call.args), tuple(call.named.items())),)
+        self.step(_PER_CALL)
+        if sum(frame.code is code for frame in self.frames) >= _MOST_OF_ONE or len(self.frames) > _DEEPEST:
+            self.escape_all(given)
+            return self.annotated(code.returns)
+        code.has_run = True
+        receiver = (function.receiver,) if isinstance(function, Method) else None
+        exits, quiet, guards, trial = self.exits, self.quiet, self.guards, self.trial
+        frame = Frame(code, code.module, self.scope(plain.scope), self.next_frame(), call=given.node)
+        caller = self.frames[-1] if self.frames else None
+        frame.mark = self.heap.begin()
+        self.frames.append(frame)
+        try:
+            self._bind(frame, plain.scope, receiver, call, caller)
+            value = self._run_body(code)
+        finally:
+            self.frames.pop()
+            self.exits, self.quiet, self.guards, self.trial = exits, quiet, guards, trial
+        ended = self.heap.end(frame.mark)
+        return self._returned(frame, code, value, ended)
+
+    def _run_body(self, code: Code) -> Value:
+        if isinstance(code.node, ast.Lambda):
+            return self.evaluate(code.node.body)
+        self.run_block(code.node.body)
+        return NONE
+
+    def run_block(self, body: list[ast.stmt]) -> None:
+        """Run statements."""
+        raise NotImplementedError
+
+    def _returned(self, frame: Frame, code: Code, last: Value, ended: Changes | None) -> Value:
+        """Join what holds at each return, and return what the call may return."""
+        values = [value for value, _ in frame.returns]
+        joined: Changes | None = None
+        for _, changes in frame.returns:
+            joined = self.heap.join(joined, changes)
+        if ended is not None:
+            joined = self.heap.join(joined, ended)
+            values.append(last)
+        self.heap.apply(joined)
+        if not self.is_alive():
+            return UNKNOWN
+        if code.is_generator:
+            self._forget_after_yield(frame)
+            return self.list_of(None, union(*frame.yields) or UNKNOWN, generator=frame.number)
+        if code.is_abstract:
+            return self._annotated_result(code, frame)
+        value = union(*values)
+        return self._annotated_result(code, frame) if value == UNKNOWN and code.returns is not None else value
+
+    def _annotated_result(self, code: Code, frame: Frame) -> Value:
+        """Return a value of the annotation of the result, which is read in the module of the function."""
+        scope = self.scope_of_module(code.module)
+        self.frames.append(Frame(None, code.module, scope or frame.scope, frame.number))
+        try:
+            return self.annotated(code.returns)
+        finally:
+            self.frames.pop()
+
+    def scope_of_module(self, source: Source) -> Ref | None:
+        """Return the scope of a module that has run."""
+        raise NotImplementedError
+
+    def _forget_after_yield(self, frame: Frame) -> None:
+        """Take it that fields which a batch had when it was yielded, and lost afterwards, may be there."""
+        for ref, fields in frame.yielded:
+            batch = self.batch_at(ref) if ref in self.heap else None
+            for name in fields.keys() - (batch.fields.keys() if batch is not None else fields.keys()):
+                self.write_batch(ref).fields[name] = Field(fields[name].value, is_sure=False)
+
+    def _bind(self, frame: Frame, scope: Ref, receiver: Value | None, call: Call | None, caller: Frame | None) -> None:
+        """Set the parameters of a function."""
+        assert frame.code is not None
+        syntax, given = frame.code.node.args, call or Call(is_starred=True, has_more=True)
+        positional = [*syntax.posonlyargs, *syntax.args]
+        args = [*([] if receiver is None else [receiver]), *given.args]
+        names: dict[str, Value] = {}
+        for parameter, value in zip(positional, args, strict=False):
+            names[parameter.arg] = value
+        for parameter in [*positional[len(args) :], *syntax.kwonlyargs]:
+            if parameter.arg in given.named:
+                names[parameter.arg] = given.named[parameter.arg]
+        every = [*positional, *syntax.kwonlyargs]
+        if given.is_starred or given.has_more:
+            for parameter in every:
+                if parameter.arg not in names:
+                    names[parameter.arg] = self.annotated(parameter.annotation)
+        defaults = [*zip(positional[len(positional) - len(syntax.defaults) :], syntax.defaults, strict=True)]
+        defaults += [(one, node) for one, node in zip(syntax.kwonlyargs, syntax.kw_defaults, strict=True) if node]
+        inner, frame.scope = frame.scope, scope
+        for parameter, node in defaults:
+            if parameter.arg not in names:
+                names[parameter.arg] = self.evaluate(node)
+        frame.scope = inner
+        if syntax.vararg is not None:
+            rest = args[len(positional) :]
+            more = UNKNOWN if given.is_starred else ()
+            names[syntax.vararg.arg] = self.list_of(None if given.is_starred else rest, union(*rest, more))
+        if syntax.kwarg is not None:
+            known = {one.arg for one in every}
+            rest_named = {name: value for name, value in given.named.items() if name not in known}
+            names[syntax.kwarg.arg] = self.dict_of(
+                {**rest_named}, is_exact=not given.has_more, rest=UNKNOWN if given.has_more else ()
+            )
+        for parameter in every:
+            value = names.setdefault(parameter.arg, UNKNOWN)
+            if parameter.annotation is None:
+                continue
+            if value == UNKNOWN:
+                names[parameter.arg] = self.annotated(parameter.annotation)
+            elif call is not None and call.node is not None and caller is not None:
+                self._need_for(parameter.annotation, value, call.node)
+        self.write_scope(frame.scope).names.update(names)
+
+    def _need_for(self, annotation: ast.expr, value: Value, node: ast.AST) -> None:
+        """Report an argument that lacks fields of the protocol that a parameter is annotated with, at the call."""
+        classes = self.classes_in(annotation)
+        if classes is not None and len(classes) == 1:
+            callee = self.frames.pop()
+            try:
+                need(self, value, classes[0], node)
+            finally:
+                self.frames.append(callee)
+
+    # Classes of the program
+
+    def _construct(self, cls: Class, call: Call) -> Value:
+        if declared_fields(cls) is not None:
+            return make(self, call, cls)
+        bases = base_names(cls)
+        if bases & {"Enum", "IntEnum", "StrEnum", "Protocol"}:
+            self.escape_all(call)
+            return UNKNOWN
+        if "TypedDict" in bases:
+            is_exact = not call.args and not call.has_more
+            return self.dict_of({**call.named}, is_exact=is_exact, rest=() if is_exact else UNKNOWN)
+        ref = self.heap.add(InstanceObject(cls))
+        init = attribute_of(cls, "__init__")
+        if init is not None:
+            self.call(self.bound(init, ref, call.node), call)
+            return (ref,)
+        fields = self._set_declared(ref, cls, call)
+        if not self.is_alive():
+            return UNKNOWN
+        post = attribute_of(cls, "__post_init__")
+        if post is not None:
+            self.call(self.bound(post, ref, call.node), Call(node=call.node))
+        elif not fields and bases - _PLAIN_BASES:
+            self.escape_all(call)
+        return (ref,)
+
+    def _set_declared(self, ref: Ref, cls: Class, call: Call) -> list[str]:
+        """Set the fields of a dataclass or named tuple, and return their names."""
+        names = [
+            *dict.fromkeys(name for base in reversed(lineage(cls)) if isinstance(base, Class) for name in base.fields)
+        ]
+        given = dict(zip(names, call.args, strict=False))
+        given.update({name: value for name, value in call.named.items() if name in names})
+        for name in names:
+            if name not in given:
+                given[name] = UNKNOWN if call.has_more or call.is_starred else self._default(cls, name, call)
+        if self.is_alive():
+            written = self.heap.write(ref)
+            assert isinstance(written, InstanceObject)
+            written.attributes.update(given)
+        return names
+
+    def _default(self, cls: Class, name: str, call: Call) -> Value:
+        attribute = attribute_of(cls, name)
+        if attribute is None:
+            return UNKNOWN
+        made = [
+            self.call(atom.function, Call(node=call.node)) if isinstance(atom, Factory) else (atom,)
+            for atom in attribute
+        ]
+        return union(*made)
+
+    # Iteration
+
+    def iterate(self, value: Value, node: ast.AST | None = None) -> tuple[tuple[Value, ...] | None, Value]:
+        """Return the items that iteration gives, or None if they are not known one by one, and what an item may be."""
+        if len(value) > 1:
+            if len(value) >= _MOST_ITERATED:
+                return None, UNKNOWN
+            return None, union(*(self.iterate((atom,), node)[1] for atom in value))
+        atom = value[0] if value else UNKNOWN[0]
+        match self.object_at(atom):
+            case ListObject(element=element, generator=generator) if generator:
+                self.step()
+                copies = (self._element_of(one, generator) for one in element)
+                return None, tuple(copies) or UNKNOWN
+            case ListObject() as found:
+                return found.items, found.element or UNKNOWN
+            case DictObject() as found:
+                return (tuple(constant(key) for key in found.items), UNKNOWN) if found.is_exact else (None, UNKNOWN)
+            case BatchObject() if isinstance(atom, Ref):
+                return None, (self.copy_batch(atom),)
+            case InstanceObject() if isinstance(atom, Ref):
+                return None, self._iterate_instance(atom, node)
+            case _:
+                return None, ARRAY if isinstance(atom, Array) else UNKNOWN
+
+    def _element_of(self, atom: Atom, generator: int) -> Atom:
+        """Return an element that a generator yields; batches that it made are other ones each time."""
+        batch = self.batch_at(atom)
+        if batch is None or batch.activation != generator or not isinstance(atom, Ref):
+            return atom
+        return self.copy_batch(atom, group=self.steps)
+
+    def _iterate_instance(self, ref: Ref, node: ast.AST | None) -> Value:
+        made = self.call_special(ref, "__iter__", [], node)
+        if made is None or not self.is_alive():
+            return UNKNOWN
+        if made != (ref,):
+            return self.iterate(made, node)[1]
+        return self.call_special(ref, "__next__", [], node) or UNKNOWN

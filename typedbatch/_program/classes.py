@@ -1,0 +1,66 @@
+"""Classes of a program: their bases in order, attributes, and the fields of records and protocols."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from typedbatch._program.shipped import Declared, declared_by, shipped
+from typedbatch._program.values import Atom, Class, External, Value
+from typedbatch.batch import Batch
+
+_RECORD: Final = "typedbatch.BatchRecord"
+
+
+def lineage(cls: Atom) -> list[Atom]:
+    """Return a class with all that it derives from, nearest first; a class that derives from itself is left out."""
+    found: dict[Atom, None] = {cls: None}
+    todo = list(reversed(cls.bases)) if isinstance(cls, Class) else []
+    while todo:
+        base = todo.pop()
+        if base not in found:
+            found[base] = None
+            todo += reversed(base.bases) if isinstance(base, Class) else []
+    return list(found)
+
+
+def base_names(cls: Atom) -> set[str]:
+    """Return the last names of the classes from outside of the program that a class derives from."""
+    return {base.name.rpartition(".")[2] for base in lineage(cls) if isinstance(base, External)}
+
+
+def attribute_of(cls: Atom, name: str, *, after: Class | None = None) -> Value | None:
+    """Return an attribute of a class, as it is in its body; with ``after``, one that ``super()`` finds there."""
+    classes = lineage(cls)
+    if after is not None:
+        classes = classes[classes.index(after) + 1 :] if after in classes else classes
+    for one in classes:
+        if isinstance(one, Class) and name in one.attributes:
+            return one.attributes[name]
+    return None
+
+
+def declared_fields(cls: Atom) -> Declared | None:
+    """Return the fields of a record or protocol of batches; None for other classes, and for Batch."""
+    if isinstance(cls, External):
+        return declared_by(shipped(cls.name))
+    if not isinstance(cls, Class):
+        return None
+    required, optional, is_batch = set[str](), set[str](), False
+    for base in reversed(lineage(cls)):
+        if isinstance(base, External):
+            inherited = declared_by(shipped(base.name))
+            is_batch = is_batch or inherited is not None or base.name == _RECORD or shipped(base.name) is Batch
+            required |= inherited.required if inherited is not None else set()
+            optional |= inherited.optional if inherited is not None else set()
+        elif isinstance(base, Class):
+            for name, may_lack in base.fields.items():
+                (optional if may_lack else required).add(name)
+                (required if may_lack else optional).discard(name)
+    return Declared(frozenset(required), frozenset(optional)) if is_batch else None
+
+
+def name_of(cls: Atom) -> str:
+    """Return the name of a class."""
+    if isinstance(cls, External):
+        return cls.name.rpartition(".")[2]
+    return cls.name if isinstance(cls, Class) else "a class"

@@ -1,0 +1,131 @@
+"""Members of lists, tuples, sets, queues and dicts."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from typedbatch._program.heap import DictObject, Key, ListObject
+from typedbatch._program.machine import Call, Machine
+from typedbatch._program.values import NONE, UNKNOWN, Ref, Value, constant, literal_of, union
+
+_ADDING: Final = ("append", "add", "appendleft", "put", "put_nowait", "push")
+_ADDING_ALL: Final = ("extend", "update", "extendleft", "insert")
+_TAKING: Final = ("pop", "popleft", "get", "get_nowait")
+_REORDERING: Final = ("clear", "remove", "sort", "reverse", "discard")
+
+
+def call_list_member(machine: Machine, ref: Ref, name: str, call: Call) -> Value:
+    """Call a member of a list, or of what is like one."""
+    if name in _ADDING_ALL:
+        given = call.args[-1] if call.args else UNKNOWN
+        element = given if name == "insert" else machine.iterate(given, call.node)[1]
+        _list(machine, ref, element)
+        return NONE
+    if name in _ADDING:
+        given = call.first or UNKNOWN
+        items = _list(machine, ref, given)
+        if items is not None and not machine.guards and call.first is not None and not machine.frame.loops:
+            _written(machine, ref).items = (*items, given)
+        return NONE
+    if name in _TAKING:
+        _list(machine, ref, ())
+        return _written(machine, ref).element or UNKNOWN
+    found = machine.object_at(ref)
+    assert isinstance(found, ListObject)
+    if name == "copy":
+        return machine.list_of(found.items, found.element)
+    if name in _REORDERING:
+        _list(machine, ref, ())
+        return NONE
+    machine.escape_functions(call)
+    return UNKNOWN
+
+
+def _list(machine: Machine, ref: Ref, more: Value) -> tuple[Value, ...] | None:
+    """Add to what an item may be, take it that the items are no longer known one by one, and return what they were."""
+    written = _written(machine, ref)
+    items = written.items
+    written.element, written.items = union(written.any_item, more), None
+    return items
+
+
+def _written(machine: Machine, ref: Ref) -> ListObject:
+    written = machine.heap.write(ref)
+    assert isinstance(written, ListObject)
+    return written
+
+
+def call_dict_member(machine: Machine, ref: Ref, name: str, call: Call) -> Value:
+    """Call a member of a dict."""
+    found = machine.object_at(ref)
+    assert isinstance(found, DictObject)
+    key = literal_of(call.first) if call.first is not None else None
+    every = found.any_value
+    match name:
+        case "items":
+            pairs = [machine.list_of([constant(one), value]) for one, value in found.items.items()]
+            any_pair = machine.list_of([UNKNOWN, every or UNKNOWN])
+            return machine.list_of(pairs if found.is_exact else None, any_pair)
+        case "values":
+            return machine.list_of([*found.items.values()] if found.is_exact else None, every or UNKNOWN)
+        case "keys":
+            keys = [constant(one) for one in found.items]
+            return machine.list_of(keys if found.is_exact else None, UNKNOWN)
+        case "get":
+            known = found.items.get(key.value) if key is not None else None
+            return union(known or every or UNKNOWN, call.get(1, "default") or NONE)
+        case "pop" | "popitem":
+            written = written_dict(machine, ref)
+            written.is_exact, written.rest = False, union(written.rest, UNKNOWN)
+            known = found.items.get(key.value) if key is not None else None
+            return known or union(every, UNKNOWN)
+        case "setdefault":
+            return _setdefault(machine, ref, call)
+        case "update":
+            for value in call.args:
+                update(machine, ref, value)
+            written = written_dict(machine, ref)
+            written.items.update(call.named)
+            if call.has_more:
+                written.is_exact, written.rest = False, union(written.rest, UNKNOWN)
+            return NONE
+        case "copy":
+            copied = found.copy()
+            return (machine.heap.add(copied),)
+        case "clear":
+            written_dict(machine, ref).items = {}
+            return NONE
+        case _:
+            machine.escape_functions(call)
+            return UNKNOWN
+
+
+def update(machine: Machine, ref: Ref, value: Value) -> None:
+    """Add the items of another dict."""
+    for atom in value:
+        given, written = machine.object_at(atom), written_dict(machine, ref)
+        if isinstance(given, DictObject):
+            written.items.update(given.items)
+            written.is_exact &= given.is_exact
+            written.rest = union(written.rest, given.rest)
+        else:
+            written.is_exact, written.rest = False, union(written.rest, UNKNOWN)
+
+
+def written_dict(machine: Machine, ref: Ref) -> DictObject:
+    """Return a dict to be changed."""
+    written = machine.heap.write(ref)
+    assert isinstance(written, DictObject)
+    return written
+
+
+def _setdefault(machine: Machine, ref: Ref, call: Call) -> Value:
+    given, written = call.get(1, "default") or NONE, written_dict(machine, ref)
+    every = written.any_value
+    key = literal_of(call.first) if call.first is not None else None
+    if key is None:
+        written.is_exact, written.rest = False, union(written.rest, given)
+        return union(every, given)
+    name: Key = key.value
+    written.items[name] = union(written.items.get(name, ()), given)
+    return written.items[name]

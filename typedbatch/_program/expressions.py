@@ -1,0 +1,461 @@
+"""Expressions and their values."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from typedbatch._program.calls import Calls
+from typedbatch._program.classes import attribute_of
+from typedbatch._program.containers import update
+from typedbatch._program.heap import BatchObject, DictObject, InstanceObject, Key, ListObject, ScopeObject
+from typedbatch._program.machine import Call
+from typedbatch._program.values import (
+    ARRAY,
+    NONE,
+    UNKNOWN,
+    Atom,
+    Class,
+    Code,
+    External,
+    Function,
+    Literal,
+    Method,
+    Module,
+    Ref,
+    Result,
+    Super,
+    Value,
+    constant,
+    literal_of,
+    text_of,
+    union,
+)  # fmt: skip
+
+_MOST_ROUNDS: Final = 16
+"""Items of a display that a loop goes through one by one."""
+_Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
+
+
+class Expressions(Calls):
+    """A run that evaluates expressions."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._codes: dict[ast.AST, Code] = {}
+        self._evaluators: dict[type[ast.expr], Callable[[Any], Value]] = {
+            ast.Attribute: self._attribute,
+            ast.Await: lambda node: self.evaluate(node.value),
+            ast.BinOp: self._operation,
+            ast.BoolOp: self._bool,
+            ast.Call: self._call_expression,
+            ast.Compare: self._compare,
+            ast.Constant: _constant,
+            ast.Dict: self._dict,
+            ast.DictComp: self._dict_comprehension,
+            ast.GeneratorExp: self._comprehension,
+            ast.IfExp: self._if,
+            ast.JoinedStr: self._joined_text,
+            ast.Lambda: lambda node: (Function(self.code_of(node, "<lambda>"), self.frame.scope),),
+            ast.List: self._display,
+            ast.ListComp: self._comprehension,
+            ast.Name: lambda node: self.lookup(node.id),
+            ast.NamedExpr: self._named,
+            ast.Set: self._display,
+            ast.SetComp: self._comprehension,
+            ast.Slice: self._slice,
+            ast.Subscript: self._subscript,
+            ast.Tuple: self._display,
+            ast.UnaryOp: self._unary,
+            ast.Yield: self._yield,
+            ast.YieldFrom: self._yield_from,
+        }
+
+    def evaluate(self, node: ast.expr) -> Value:
+        """Return the value of an expression."""
+        if not self.is_alive():
+            return UNKNOWN
+        self.step()
+        evaluator = self._evaluators.get(type(node))
+        if evaluator is not None:
+            return evaluator(node) or UNKNOWN
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.expr):
+                self.evaluate(child)
+        return UNKNOWN
+
+    def code_of(self, node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda, name: str) -> Code:
+        """Return the definition of a function, which is one however often the run comes to it."""
+        code = self._codes.get(node)
+        if code is None:
+            code = self._codes[node] = Code(node, self.frame.source, name)
+        return code
+
+    def lookup(self, name: str) -> Value:
+        """Return the value of a name."""
+        scope: Ref | None = self.frame.scope
+        while scope is not None:
+            found = self.heap.read(scope)
+            assert isinstance(found, ScopeObject)
+            if name in found.names:
+                return found.names[name]
+            scope = found.parent
+        if name == "__name__":
+            return constant("__main__")
+        return (External(f"builtins.{name}"),) if hasattr(builtins, name) else UNKNOWN
+
+    def truth(self, value: Value) -> bool | None:
+        """Return whether a value is true, or None if it may be either."""
+        found = {self._truth_of(atom) for atom in value}
+        return found.pop() if len(found) == 1 else None
+
+    def _truth_of(self, atom: Atom) -> bool | None:
+        if isinstance(atom, Literal):
+            return bool(atom.value)
+        found = self.object_at(atom)
+        if isinstance(found, InstanceObject):
+            has_own = attribute_of(found.owner, "__len__") or attribute_of(found.owner, "__bool__")
+            return None if has_own else True
+        if isinstance(found, ListObject) and found.items is not None:
+            return bool(found.items)
+        if isinstance(found, DictObject) and (found.items or found.is_exact):
+            return bool(found.items)
+        return True if isinstance(atom, (Function, Method, Class, Module)) else None
+
+    # Reads
+
+    def _attribute(self, node: ast.Attribute) -> Value:
+        value = self.evaluate(node.value)
+        return self.attribute(value, node.attr, node) if self.is_alive() else UNKNOWN
+
+    def _subscript(self, node: ast.Subscript) -> Value:
+        value, index = self.evaluate(node.value), self.evaluate(node.slice)
+        return self.item(value, index, node.slice, node) if self.is_alive() else UNKNOWN
+
+    def _slice(self, node: ast.Slice) -> Value:
+        for bound in (node.lower, node.upper, node.step):
+            if bound is not None:
+                self.evaluate(bound)
+        return ARRAY
+
+    # Displays
+
+    def _display(self, node: ast.List | ast.Tuple | ast.Set) -> Value:
+        items: list[Value] = []
+        others: Value = ()
+        is_known = True
+        for child in node.elts:
+            if not isinstance(child, ast.Starred):
+                items.append(self.evaluate(child))
+                continue
+            known, element = self.iterate(self.evaluate(child.value), node)
+            if known is None:
+                is_known, others = False, union(others, element)
+            else:
+                items += known
+        if not self.is_alive():
+            return UNKNOWN
+        return self.list_of(items if is_known else None, union(others, *items))
+
+    def _dict(self, node: ast.Dict) -> Value:
+        made = self.dict_of({})
+        ref = made[0]
+        assert isinstance(ref, Ref)
+        for key, child in zip(node.keys, node.values, strict=True):
+            value = self.evaluate(child)
+            name = self.evaluate(key) if key is not None else ()
+            if not self.is_alive():
+                return UNKNOWN
+            if key is None:
+                update(self, ref, value)
+            else:
+                self._set_in_container(ref, name, value, is_only=True)
+        return made
+
+    def _joined_text(self, node: ast.JoinedStr) -> Value:
+        parts: list[str | None] = []
+        for child in node.values:
+            if isinstance(child, ast.FormattedValue):
+                text = text_of(self.evaluate(child.value))
+                parts.append(text if child.format_spec is None and child.conversion == -1 else None)
+            else:
+                parts.append(text_of(self.evaluate(child)))
+        known = [part for part in parts if part is not None]
+        return constant("".join(known)) if len(known) == len(parts) else UNKNOWN
+
+    # Conditions and operators
+
+    def _if(self, node: ast.IfExp) -> Value:
+        truth = self.truth(self.evaluate(node.test))
+        if truth is not None:
+            return self.evaluate(node.body if truth else node.orelse)
+        if not self.is_alive():
+            return UNKNOWN
+        guards, found, ends = self.guards, [], []
+        for child in (node.body, node.orelse):
+            mark = self.heap.begin()
+            self.guard()
+            found.append(self.evaluate(child))
+            self.guards = guards
+            ends.append(self.heap.end(mark))
+        self.heap.apply(self.heap.join(ends[0], ends[1], self.condition()))
+        return union(*found)
+
+    def _bool(self, node: ast.BoolOp) -> Value:
+        guards, ends_at = self.guards, isinstance(node.op, ast.Or)
+        values: list[Value] = []
+        for at, child in enumerate(node.values):
+            mark = self.heap.begin() if at else 0
+            if at == 1:
+                self.guard()
+            value = self.evaluate(child)
+            if at:
+                self.heap.apply(self.heap.join({}, self.heap.end(mark)))
+            truth = self.truth(value)
+            if truth is None or truth == ends_at or at == len(node.values) - 1:
+                values.append(value)
+            if truth is ends_at:
+                break
+        self.guards = guards
+        return union(*values)
+
+    def _unary(self, node: ast.UnaryOp) -> Value:
+        value = self.evaluate(node.operand)
+        if isinstance(node.op, ast.Not):
+            truth = self.truth(value)
+            return UNKNOWN if truth is None else constant(not truth)
+        found = literal_of(value)
+        if isinstance(node.op, ast.USub) and found is not None and isinstance(found.value, int):
+            return constant(-found.value)
+        return tuple(
+            self.copy_batch(atom) if isinstance(atom, Ref) and self.is_batch(atom)
+            else UNKNOWN[0] if isinstance(atom, Literal) else atom
+            for atom in value
+        )  # fmt: skip
+
+    def _operation(self, node: ast.BinOp) -> Value:
+        left, right = self.evaluate(node.left), self.evaluate(node.right)
+        return self.operated(left, right, node.op) if self.is_alive() else UNKNOWN
+
+    def operated(self, left: Value, right: Value, operator: ast.operator) -> Value:
+        """Return the result of an operator."""
+        for value in (left, right):
+            if any(self.is_batch(atom) for atom in value):
+                return self.copied(value)
+        objects = [found for atom in left + right if (found := self.object_at(atom)) is not None]
+        lists = [found for found in objects if isinstance(found, ListObject)]
+        dicts = [found for found in objects if isinstance(found, DictObject)]
+        if objects and len(lists) == len(objects):
+            return self.list_of(None, union(*(found.any_item for found in lists)))
+        if len(dicts) == 2 == len(objects):
+            one, other = dicts
+            is_exact = one.is_exact and other.is_exact
+            return self.dict_of({**one.items, **other.items}, is_exact=is_exact, rest=union(one.rest, other.rest))
+        one_text, other_text = text_of(left), text_of(right)
+        if isinstance(operator, ast.Add) and one_text is not None and other_text is not None:
+            return constant(one_text + other_text)
+        return ARRAY if ARRAY in (left, right) else UNKNOWN
+
+    def _compare(self, node: ast.Compare) -> Value:
+        left = self.evaluate(node.left)
+        others = [self.evaluate(child) for child in node.comparators]
+        if not self.is_alive() or len(others) != 1:
+            return UNKNOWN
+        right, operator = others[0], node.ops[0]
+        if isinstance(operator, (ast.In, ast.NotIn)):
+            found = self._contains(right, left)
+            return UNKNOWN if found is None else constant(found == isinstance(operator, ast.In))
+        one, other = literal_of(left), literal_of(right)
+        is_same: bool | None = None
+        if one is not None and other is not None:
+            is_same = one == other
+        elif right == NONE and not any(atom in UNKNOWN or isinstance(atom, (Literal, Result)) for atom in left):
+            is_same = False if isinstance(operator, (ast.Is, ast.IsNot)) else None
+        if is_same is None or not isinstance(operator, (ast.Eq, ast.Is, ast.NotEq, ast.IsNot)):
+            return UNKNOWN
+        return constant(is_same == isinstance(operator, (ast.Eq, ast.Is)))
+
+    def _contains(self, container: Value, item: Value) -> bool | None:
+        """Return whether a container has an item, as far as that is known."""
+        key = literal_of(item)
+        self.may_have(container, key.value if key is not None and isinstance(key.value, str) else None)
+        if key is None or len(container) != 1:
+            return None
+        match self.object_at(container[0]):
+            case DictObject() as found:
+                return False if found.is_exact and key.value not in found.items else None
+            case ListObject(items) if items is not None and all(literal_of(one) for one in items):
+                return any(literal_of(one) == key for one in items)
+            case _:
+                return None
+
+    # Calls
+
+    def _call_expression(self, node: ast.Call) -> Value:
+        if isinstance(node.func, ast.Name) and node.func.id == "super":
+            return self._super()
+        function = self.evaluate(node.func)
+        call = Call(node=node)
+        for child in node.args:
+            self._add_argument(call, child)
+        for keyword in node.keywords:
+            value = self.evaluate(keyword.value)
+            if not self.is_alive():
+                return UNKNOWN
+            if keyword.arg is not None:
+                call.named[keyword.arg] = value
+            else:
+                self._add_keywords(call, value)
+        return self.call(function, call) if self.is_alive() else UNKNOWN
+
+    def _add_argument(self, call: Call, child: ast.expr) -> None:
+        value = self.evaluate(child.value if isinstance(child, ast.Starred) else child)
+        if not self.is_alive():
+            return
+        if not isinstance(child, ast.Starred):
+            if call.is_starred:  # Its position is not known.
+                self.escape(value)
+            else:
+                call.args.append(value)
+            return
+        items, element = self.iterate(value, call.node)
+        if items is not None and not call.is_starred:
+            call.args += items
+        else:
+            call.is_starred = True
+            self.escape(element)
+
+    def _add_keywords(self, call: Call, value: Value) -> None:
+        match self.object_at(value[0]) if len(value) == 1 else None:
+            case DictObject() as found:
+                call.named.update({str(name): one for name, one in found.items.items()})
+                call.has_more = call.has_more or not found.is_exact
+            case BatchObject() as found:
+                call.named.update({name: field.value for name, field in found.fields.items()})
+                call.has_more = call.has_more or found.is_open
+            case _:
+                call.has_more = True
+
+    def _super(self) -> Value:
+        for frame in reversed(self.frames):
+            if frame.code is not None and frame.code.owner is not None:
+                args = frame.code.node.args
+                first = [*args.posonlyargs, *args.args][:1]
+                receiver = self.lookup(first[0].arg) if first else UNKNOWN
+                return (Super(frame.code.owner, receiver[0]),) if isinstance(receiver[0], (Ref, Class)) else UNKNOWN
+        return UNKNOWN
+
+    # Comprehensions and generators
+
+    def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp) -> Value:
+        is_known, found = self._elements(node, lambda: (self.evaluate(node.elt),))
+        items = [item for (item,) in found]
+        return self.list_of(items if is_known else None, union(*items)) if self.is_alive() else UNKNOWN
+
+    def _dict_comprehension(self, node: ast.DictComp) -> Value:
+        is_known, found = self._elements(node, lambda: (self.evaluate(node.key), self.evaluate(node.value)))
+        items: dict[Key, Value] = {}
+        rest: Value = ()
+        for key, value in found:
+            name = literal_of(key)
+            if name is None:
+                is_known, rest = False, union(rest, value)
+            else:
+                items[name.value] = value
+        return self.dict_of(items, is_exact=is_known, rest=rest) if self.is_alive() else UNKNOWN
+
+    def _elements(
+        self, node: _Comprehension, element: Callable[[], tuple[Value, ...]]
+    ) -> tuple[bool, list[tuple[Value, ...]]]:
+        """Return whether the elements of a comprehension are known one by one, and their values."""
+        scope, self.frame.scope = self.frame.scope, self.scope(self.frame.scope)
+        found: list[tuple[Value, ...]] = []
+        is_known = self._generate(node.generators, element, found)
+        self.frame.scope = scope
+        return is_known, found
+
+    def _generate(
+        self,
+        generators: Sequence[ast.comprehension],
+        element: Callable[[], tuple[Value, ...]],
+        found: list[tuple[Value, ...]],
+    ) -> bool:
+        """Go through the generators of a comprehension, and return whether all elements are known one by one."""
+        if not generators:
+            found.append(element())
+            return True
+        first, guards = generators[0], self.guards
+        items, other = self.iterate(self.evaluate(first.iter), first.iter)
+        rounds = items if items is not None and len(items) <= _MOST_ROUNDS else None
+        is_known = rounds is not None
+        for item in rounds if rounds is not None else (union(other, *(items or ())),):
+            mark = self.heap.begin()
+            if rounds is None:
+                self.guard(is_loop=True)
+            self.assign(first.target, item)
+            may_skip, skips = self._filtered(first.ifs)
+            if may_skip:
+                is_known = False
+                self.guard()
+            if not skips:
+                is_known = self._generate(generators[1:], element, found) and is_known
+            changes = self.heap.end(mark)
+            if may_skip or rounds is None or changes is None:
+                changes = self.heap.join({}, changes)
+            self.heap.apply(changes)
+            self.guards = guards
+        return is_known
+
+    def _filtered(self, tests: Sequence[ast.expr]) -> tuple[bool, bool]:
+        """Return whether the conditions of a comprehension may leave an element out, and whether they do."""
+        may_skip = False
+        for test in tests:
+            truth = self.truth(self.evaluate(test))
+            self.narrow(test, holds=True)
+            if truth is False:
+                return may_skip, True
+            may_skip = may_skip or truth is None
+        return may_skip, False
+
+    def _named(self, node: ast.NamedExpr) -> Value:
+        value = self.evaluate(node.value)
+        self.assign(node.target, value)
+        return value
+
+    def _yield(self, node: ast.Yield) -> Value:
+        value = self.evaluate(node.value) if node.value is not None else NONE
+        if not self.is_alive():
+            return UNKNOWN
+        if not self.enter_body(value):
+            self.frame.yields.append(value)
+            for atom in value:
+                batch = self.batch_at(atom)
+                if batch is not None and isinstance(atom, Ref):
+                    self.frame.yielded.append((atom, dict(batch.fields)))
+        return UNKNOWN
+
+    def _yield_from(self, node: ast.YieldFrom) -> Value:
+        self.frame.yields.append(self.iterate(self.evaluate(node.value), node)[1])
+        return UNKNOWN
+
+    # What is in statements
+
+    def assign(self, target: ast.expr, value: Value) -> None:
+        """Assign a value to a target."""
+        raise NotImplementedError
+
+    def narrow(self, test: ast.expr, *, holds: bool) -> None:
+        """Leave out what a name cannot be, as a test holds, or does not."""
+        raise NotImplementedError
+
+    def enter_body(self, value: Value) -> bool:
+        """Run the body of the ``with`` whose context yields, and return whether there is one."""
+        raise NotImplementedError
+
+
+def _constant(node: ast.Constant) -> Value:
+    if node.value is None or isinstance(node.value, (str, int)):
+        return constant(node.value)
+    return UNKNOWN if node.value is ... else ARRAY

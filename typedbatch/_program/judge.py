@@ -1,0 +1,158 @@
+"""What is reported: reads of fields that are not there, and batches that lack what is asked for.
+
+A report needs every batch that a value may be to lack the field, and all of them to be known to the last field. A
+field that may be there is reported only if it depends on one ``if`` alone, in the call that made the batch, and if
+the read is behind the same conditions, without an early exit between.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection
+from difflib import get_close_matches
+from typing import Final
+
+import numpy as np
+
+from typedbatch._program import report
+from typedbatch._program.classes import attribute_of, declared_fields, name_of
+from typedbatch._program.heap import Condition, Field, Place
+from typedbatch._program.machine import Machine
+from typedbatch._program.shipped import MEMBERS, shipped
+from typedbatch._program.tensor_names import TENSOR_NAMES
+from typedbatch._program.values import NONE, UNKNOWN, Atom, Class, External, Member, Ref, Value, is_none, union
+
+OF_VALUES: Final = frozenset({*dir(np.ndarray), *dir(dict), *dir(list), *dir(str), *dir(float)}) | TENSOR_NAMES
+"""Members of arrays and containers, which a value of unknown kind may have."""
+_NEAR: Final = 0.75
+"""Similarity from which on a name that nothing in the program sets is a slip of another, in a batch that is open."""
+
+
+def read_field(machine: Machine, value: Value, name: str, node: ast.AST | None, *, is_asked: bool = False) -> Value:
+    """Return a field of what may be batches, and report it if none of them has it.
+
+    Args:
+        machine: The run.
+        value: What the owner of the field may be.
+        name: Name of the field.
+        node: The read, for the report; None if nothing is to be reported.
+        is_asked: Whether the program can do without the field, as with a default.
+    """
+    found: list[Value] = []
+    lacking: list[Ref] = []
+    names: set[str] = set()
+    is_known, condition = True, None
+    for atom in value:
+        batch = machine.batch_at(atom)
+        if batch is None or not isinstance(atom, Ref):
+            is_known = is_known and is_none(atom)
+            continue
+        names |= batch.fields.keys()
+        field = batch.fields.get(name)
+        member = None if field is not None or is_asked else member_of(machine, atom, name, node)
+        if field is not None:
+            found.append(field.value)
+            if field.is_sure or field.condition is None or is_asked:
+                is_known = False
+            else:
+                condition = field.condition
+        elif name == "__dict__":
+            machine.write_batch(atom).is_open = True
+            return UNKNOWN
+        elif member is not None:
+            found.append(member)
+            is_known = False
+        elif name.startswith("__"):
+            return UNKNOWN
+        else:
+            lacking.append(atom)
+            found.append(UNKNOWN)
+            names_it = name in machine.program.names or get_close_matches(name, [*batch.fields], 1, _NEAR)
+            if batch.may_be_field and (name in OF_VALUES or not names_it):
+                is_known = False
+    if is_known and node is not None and not is_asked:
+        if lacking and condition is None:
+            _report_missing(machine, lacking, name, names, node)
+        elif condition is not None and not lacking and len(value) == 1:
+            _report_maybe(machine, value[0], name, condition, node)
+    return union(*found) or UNKNOWN
+
+
+def _report_missing(machine: Machine, lacking: list[Ref], name: str, names: Collection[str], node: ast.AST) -> None:
+    batches = [machine.batch_at(ref) for ref in lacking]
+    if any(batch is not None and batch.is_open for batch in batches):
+        if name in machine.program.names or not get_close_matches(name, sorted(names), 1, _NEAR):
+            return
+        names = get_close_matches(name, sorted(names), 1, _NEAR)
+    owner = next((name_of(batch.declared) for batch in batches if batch is not None and batch.declared), "Batch")
+    made = next((batch.place for batch in batches if batch is not None and batch.place is not None), None)
+    if machine.report(node, report.FIELD, report.missing(name, names, owner), [name], made):
+        for ref in lacking:  # The program goes on as if it were there, so that it is reported once.
+            machine.set_field(ref, name, UNKNOWN)
+
+
+def _report_maybe(machine: Machine, atom: Atom, name: str, condition: Condition, node: ast.AST) -> None:
+    batch = machine.batch_at(atom)
+    if batch is None or batch.is_open or not isinstance(atom, Ref):
+        return
+    if condition.guards != machine.guards or machine.exits > condition.exits:
+        return
+    set_at = condition.place
+    line = getattr(set_at.node, "lineno", 0) if set_at is not None else 0
+    if machine.report(node, report.MAYBE, report.maybe(name, line), [name], set_at):
+        fields = machine.write_batch(atom).fields
+        fields[name] = Field(fields[name].value)
+
+
+def member_of(machine: Machine, ref: Ref, name: str, node: ast.AST | None) -> Value | None:
+    """Return a member of a batch that is not a field: of its class, or of every batch."""
+    batch = machine.batch_at(ref)
+    declared = batch.declared if batch is not None else None
+    if isinstance(declared, Class):
+        found = attribute_of(declared, name)
+        if found is not None:
+            return machine.bound(found, ref, node)
+        fields = declared_fields(declared)
+        if fields is not None and name in fields.optional:
+            return union(UNKNOWN, NONE)
+    elif isinstance(declared, External):
+        fields = declared_fields(declared)
+        if fields is not None and name in fields.optional:
+            return UNKNOWN
+        if (fields is None or name not in fields.required) and hasattr(shipped(declared.name), name):
+            return (Member(ref, name),)
+    return (Member(ref, name),) if name in MEMBERS else None
+
+
+def lacks(machine: Machine, value: Value, required: Collection[str]) -> set[str]:
+    """Return the fields that every batch that a value may be is known to lack."""
+    lacking: set[str] | None = None
+    for atom in value:
+        batch = machine.batch_at(atom)
+        if batch is None or batch.is_open:
+            return set()
+        found = {name for name in required if name not in batch.fields}
+        lacking = found if lacking is None else lacking & found
+    return lacking or set()
+
+
+def need(machine: Machine, value: Value, cls: Atom, node: ast.AST | None) -> None:
+    """Report a batch that lacks fields of a protocol or record that is asked for."""
+    fields = declared_fields(cls)
+    if fields is None or node is None:
+        return
+    lacking = lacks(machine, value, fields.required)
+    if lacking:
+        text = report.lacking(name_of(cls), lacking, has_in(machine, value))
+        machine.report(node, report.ARGUMENT, text, lacking, made_at(machine, value))
+
+
+def has_in(machine: Machine, value: Value) -> set[str]:
+    """Return the names of the fields of batches."""
+    return {name for atom in value if (batch := machine.batch_at(atom)) is not None for name in batch.fields}
+
+
+def made_at(machine: Machine, value: Value) -> Place | None:
+    """Return where the first of the batches is made."""
+    batches = (machine.batch_at(atom) for atom in value)
+    return next((batch.place for batch in batches if batch is not None and batch.place is not None), None)

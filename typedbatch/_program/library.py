@@ -1,0 +1,470 @@
+"""What this package does to batches: a row for each member of Batch, for buffers, and for its functions.
+
+A row is a function of the machine, the receiver and the call. It returns the value of the call, and does to the objects
+what the call does. The mypy plugin's hooks and the run read the same declarations of records.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from typedbatch._program import report
+from typedbatch._program.classes import declared_fields, name_of
+from typedbatch._program.heap import BatchObject, BufferObject, DictObject, Field, ListObject
+from typedbatch._program.judge import has_in, lacks, made_at, need, read_field
+from typedbatch._program.machine import Call, Machine
+from typedbatch._program.shipped import MEMBERS, declared_by, parameters_of, shipped
+from typedbatch._program.values import (
+    ARRAY,
+    NONE,
+    UNKNOWN,
+    Atom,
+    Class,
+    External,
+    Ref,
+    Result,
+    Value,
+    constant,
+    text_of,
+    union,
+)  # fmt: skip
+from typedbatch.batch import Batch
+
+_ROLLOUT: Final = ("obs", "act", "rew", "terminated", "truncated")
+"""Fields that a buffer needs of every batch."""
+_OF_ROWS: Final = (*_ROLLOUT, "done", "obs_next", "info", "weight", "policy")
+"""Fields of the batches that a buffer returns."""
+
+MemberRow = Callable[[Machine, Ref, Call], Value]
+FunctionRow = Callable[[Machine, Call], Value]
+
+
+# Making and merging
+
+
+def make(machine: Machine, call: Call, cls: Class | External | None = None) -> Value:
+    """Make a batch, or a record, of a call of its class."""
+    batch = machine.batch(declared=cls, node=call.node)
+    fields = {name: value for name, value in call.named.items() if name not in ("copy", "meta")}
+    if call.first is not None:
+        merge(machine, batch, call.first)
+    for name, value in fields.items():
+        machine.set_field(batch, name, value)
+    made = machine.write_batch(batch)
+    made.is_open |= call.has_more or call.is_starred
+    declared = declared_fields(cls) if cls is not None else None
+    if declared is not None and cls is not None:
+        lacking = declared.required - made.fields.keys()
+        if lacking and not made.is_open and call.node is not None:
+            machine.report(call.node, report.ARGUMENT, report.unfilled(f"{name_of(cls)}()", lacking), lacking)
+        for name in lacking:
+            machine.set_field(batch, name, UNKNOWN)
+    return (batch,)
+
+
+def merge(machine: Machine, batch: Ref, value: Value) -> None:
+    """Do what ``batch.update(value)`` does."""
+    parts = [_fields_of(machine, atom) for atom in value]
+    if any(is_open for _, is_open in parts):
+        machine.write_batch(batch).is_open = True
+    every = [fields for fields, _ in parts]
+    for name in dict.fromkeys(name for fields in every for name in fields):
+        given = [fields[name] for fields in every if name in fields]
+        is_sure = len(given) == len(every) and all(field.is_sure for field in given)
+        value = union(*(field.value for field in given))
+        before = machine.batch_at(batch)
+        known = before.fields.get(name) if before is not None else None
+        if not is_sure and known is not None:
+            value, is_sure = union(value, known.value), known.is_sure
+        condition = given[0].condition if len(every) == 1 else None
+        machine.set_field(batch, name, value, is_sure=is_sure, condition=condition)
+
+
+def _fields_of(machine: Machine, atom: Atom) -> tuple[Mapping[str, Field], bool]:
+    """Return the fields that a value gives to a batch that is made of it, and whether it may give others."""
+    match machine.object_at(atom):
+        case BatchObject() if isinstance(atom, Ref):
+            copied = machine.batch_at(machine.copy_batch(atom))
+            assert copied is not None
+            return dict(copied.fields), copied.is_open
+        case DictObject() as found:
+            return {str(key): Field(value) for key, value in found.items.items()}, not found.is_exact
+        case ListObject() as found:
+            joined = machine.batch_at(join(machine, found.any_item))
+            assert joined is not None
+            return dict(joined.fields), joined.is_open
+        case _:
+            return {}, (atom,) != NONE
+
+
+def join(machine: Machine, value: Value) -> Ref:
+    """Make the batch that ``cat`` or ``stack`` makes of batches, any of which may be an element."""
+    batch = machine.batch()
+    batches = tuple(atom for atom in value if machine.is_batch(atom))
+    if not batches or len(batches) < len(value):
+        machine.write_batch(batch).is_open = True
+    if batches:
+        merge(machine, batch, batches)
+        declared = [found.declared for atom in batches if (found := machine.batch_at(atom)) is not None]
+        if all(one is declared[0] or one == declared[0] for one in declared):
+            machine.write_batch(batch).declared = declared[0]
+    return batch
+
+
+def joined(machine: Machine, call: Call) -> Value:
+    """Make the batch of ``Batch.cat(batches)``, of ``stack`` and of ``from_rows``."""
+    if call.first is None:
+        return UNKNOWN
+    _, element = machine.iterate(call.first, call.node)
+    parts: list[Atom] = []
+    for atom in element:
+        stored = machine.stored(atom)
+        parts.append(machine.batch(is_open=True) if not isinstance(stored, Ref) else stored)
+    return (join(machine, tuple(parts)),)
+
+
+# Members of a batch
+
+
+def _copies(machine: Machine, batch: Ref, call: Call) -> Value:
+    machine.escape_functions(call)
+    return (machine.copy_batch(batch),)
+
+
+def _copies_untyped(machine: Machine, batch: Ref, call: Call) -> Value:
+    return (machine.copy_batch(batch, is_typed=False),)
+
+
+def _reads(machine: Machine, batch: Ref, call: Call) -> Value:
+    return UNKNOWN
+
+
+def _changes_values(machine: Machine, batch: Ref, call: Call) -> Value:
+    return NONE
+
+
+def _returns_itself(machine: Machine, batch: Ref, call: Call) -> Value:
+    return (batch,)
+
+
+def _split(machine: Machine, batch: Ref, call: Call) -> Value:
+    return machine.list_of(None, (machine.copy_batch(batch),))
+
+
+def _update(machine: Machine, batch: Ref, call: Call) -> Value:
+    for value in call.args:
+        merge(machine, batch, value)
+    if call.has_more or call.is_starred:
+        machine.write_batch(batch).is_open = True
+    for name, value in call.named.items():
+        machine.set_field(batch, name, value, node=call.node)
+    return NONE
+
+
+def _join_to(machine: Machine, batch: Ref, call: Call) -> Value:
+    given = call.first or UNKNOWN
+    element = given if machine.is_batch(given[0]) else machine.iterate(given, call.node)[1]
+    merge(machine, batch, (join(machine, element),))
+    return NONE
+
+
+def _key_of(call: Call) -> str | None:
+    return text_of(call.get(0, "key"))
+
+
+def _unsure(machine: Machine, batch: Ref) -> None:
+    """Make every field one that may be there."""
+    written = machine.write_batch(batch)
+    written.fields = {name: Field(field.value, is_sure=False) for name, field in written.fields.items()}
+
+
+def _pop(machine: Machine, batch: Ref, call: Call) -> Value:
+    key = _key_of(call)
+    if key is None:
+        _unsure(machine, batch)
+        return UNKNOWN
+    value = read_field(machine, (batch,), key, call.node, is_asked=True)
+    machine.write_batch(batch).fields.pop(key, None)
+    return value
+
+
+def _popitem(machine: Machine, batch: Ref, call: Call) -> Value:
+    _unsure(machine, batch)
+    return UNKNOWN
+
+
+def _clear(machine: Machine, batch: Ref, call: Call) -> Value:
+    written = machine.write_batch(batch)
+    written.fields, written.is_open = {}, False
+    return NONE
+
+
+def _setdefault(machine: Machine, batch: Ref, call: Call) -> Value:
+    key, found = _key_of(call), machine.batch_at(batch)
+    if key is None or found is None:
+        return UNKNOWN
+    field = found.fields.get(key)
+    if field is not None and field.is_sure:
+        return field.value
+    value = union(call.get(1, "default") or UNKNOWN, UNKNOWN)
+    machine.set_field(batch, key, value)
+    return value
+
+
+def _get(machine: Machine, batch: Ref, call: Call) -> Value:
+    key, found, default = _key_of(call), machine.batch_at(batch), call.get(1, "default") or NONE
+    field = found.fields.get(key) if found is not None and key is not None else None
+    if field is None:
+        return union(UNKNOWN, default)
+    return field.value if field.is_sure else union(field.value, default)
+
+
+def _is_exact(batch: BatchObject) -> bool:
+    return not batch.is_open and all(field.is_sure for field in batch.fields.values())
+
+
+def _keys(machine: Machine, batch: Ref, call: Call) -> Value:
+    found = machine.batch_at(batch)
+    if found is None or not _is_exact(found):
+        return machine.list_of(None, UNKNOWN)
+    return machine.list_of([constant(name) for name in found.fields])
+
+
+def _values(machine: Machine, batch: Ref, call: Call) -> Value:
+    found = machine.batch_at(batch)
+    assert found is not None
+    values = [field.value for field in found.fields.values()]
+    return machine.list_of(values if _is_exact(found) else None, union(UNKNOWN, *values))
+
+
+def _items(machine: Machine, batch: Ref, call: Call) -> Value:
+    found = machine.batch_at(batch)
+    assert found is not None
+    any_item = machine.list_of([UNKNOWN, union(UNKNOWN, *(field.value for field in found.fields.values()))])
+    if not _is_exact(found):
+        return machine.list_of(None, any_item)
+    pairs = [machine.list_of([constant(name), field.value]) for name, field in found.fields.items()]
+    return machine.list_of(pairs, any_item)
+
+
+def _set_array_at_key(machine: Machine, batch: Ref, call: Call) -> Value:
+    key = text_of(call.get(1, "key"))
+    if key is None:
+        machine.write_batch(batch).is_open = True
+    else:
+        machine.set_field(batch, key, UNKNOWN)
+    return NONE
+
+
+def _to_dict(machine: Machine, batch: Ref, call: Call) -> Value:
+    found = machine.batch_at(batch)
+    assert found is not None
+    is_exact = _is_exact(found)
+    values = {name: field.value for name, field in found.fields.items()}
+    return machine.dict_of({**values}, is_exact=is_exact, rest=() if is_exact else UNKNOWN)
+
+
+BATCH: Final[Mapping[str, MemberRow]] = {
+    **dict.fromkeys(
+        ("__copy__", "__deepcopy__", "apply_values_transform", "copy", "dropnull", "empty", "pin_memory", "to",
+         "to_at_least_2d"), _copies
+    ),
+    **dict.fromkeys(("to_numpy", "to_torch"), _copies_untyped),
+    **dict.fromkeys(
+        ("allclose", "hasnull", "is_empty", "isnull", "meta", "shape", "to_list_of_dicts"), _reads
+    ),
+    **dict.fromkeys(("replace_empty_batches_by_none", "set_rows", "to_numpy_", "to_torch_"), _changes_values),
+    **dict.fromkeys(("get_keys", "keys"), _keys),
+    **dict.fromkeys(("cat_", "stack_"), _join_to),
+    "clear": _clear,
+    "empty_": _returns_itself,
+    "get": _get,
+    "items": _items,
+    "pop": _pop,
+    "popitem": _popitem,
+    "set_array_at_key": _set_array_at_key,
+    "setdefault": _setdefault,
+    "split": _split,
+    "to_dict": _to_dict,
+    "update": _update,
+    "values": _values,
+}  # fmt: skip
+"""Members of a batch. Python's own names and those of the class are elsewhere."""
+
+
+def call_member(machine: Machine, batch: Ref, name: str, call: Call) -> Value:
+    """Call a member of a batch."""
+    row = BATCH.get(name)
+    return UNKNOWN if row is None else row(machine, batch, call)
+
+
+def call_class_member(machine: Machine, name: str, call: Call) -> Value:
+    """Call a member of Batch, or of a record, by the class."""
+    if name in ("cat", "stack", "from_rows"):
+        return joined(machine, call)
+    if call.first is None or name not in MEMBERS:
+        return UNKNOWN
+    if name == "empty":
+        return machine.copied(call.first)
+    rest = Call(call.args[1:], call.named, call.node, call.has_more, call.is_starred)
+    return union(
+        *(
+            call_member(machine, atom, name, rest) if isinstance(atom, Ref) and machine.is_batch(atom) else UNKNOWN
+            for atom in call.first
+        )
+    )
+
+
+# Buffers
+
+
+def call_buffer_member(machine: Machine, buffer: Ref, name: str, call: Call) -> Value:
+    """Call a member of a buffer."""
+    if name == "add" and call.first is not None:
+        lacking = lacks(machine, call.first, _ROLLOUT)
+        if lacking and call.node is not None:
+            text = report.lacking("RolloutBatchProtocol", lacking, has_in(machine, call.first))
+            machine.report(call.node, report.ARGUMENT, text, lacking, made_at(machine, call.first))
+        copies = machine.copied(call.first)
+        written = machine.heap.write(buffer)
+        assert isinstance(written, BufferObject)
+        written.rows = union(written.rows, copies)
+    elif name == "sample":
+        into = [atom for atom in call.named.get("into", ()) if isinstance(atom, (Class, External))]
+        rows = machine.fresh(into[0]) if into else UNKNOWN if "into" in call.named else (row_of(machine, buffer),)
+        return machine.list_of([rows, ARRAY])
+    elif name not in ("add",):
+        machine.escape_functions(call)
+    return UNKNOWN
+
+
+def row_of(machine: Machine, buffer: Atom) -> Ref:
+    """Make the batch of rows that a buffer returns."""
+    found = machine.object_at(buffer)
+    assert isinstance(found, BufferObject)
+    batch = join(machine, found.rows)
+    written = machine.write_batch(batch)
+    written.declared = None
+    written.is_open |= not found.rows or "HER" in found.type.__name__
+    for name in _OF_ROWS:
+        if name not in written.fields:
+            written.fields[name] = Field(UNKNOWN)
+    return batch
+
+
+# Functions
+
+
+def call_function(machine: Machine, name: str, call: Call) -> Value:
+    """Call a class or function of this package."""
+    found, last = shipped(name), name.rpartition(".")[2]
+    if found is Batch:
+        return make(machine, call)
+    if isinstance(found, type):
+        if declared_by(found) is not None:
+            return make(machine, call, External(name))
+        if "ReplayBuffer" in found.__name__:
+            return (machine.heap.add(BufferObject(found)),)
+        machine.escape_functions(call)
+        for value in call.args:
+            machine.escape(value)
+        return (Result(name),)
+    if callable(found):
+        _check_arguments(machine, found, last, call)
+    row = FUNCTIONS.get(last)
+    if row is not None:
+        return row(machine, call)
+    machine.escape_functions(call)
+    return UNKNOWN
+
+
+def _check_arguments(machine: Machine, function: object, name: str, call: Call) -> None:
+    """Report arguments that lack what the annotations of a function of this package ask for."""
+    parameters = parameters_of(function)
+    given = list(zip((one for one in parameters if one.is_positional), call.args, strict=False))
+    given += [(one, call.named[one.name]) for one in parameters if one.name in call.named]
+    for parameter, value in given:
+        declared = declared_by(parameter.type) if parameter.type is not None else None
+        if parameter.type is not None and declared is not None and declared.required:
+            need(machine, value, External(f"{parameter.type.__module__}.{parameter.type.__qualname__}"), call.node)
+
+
+def _extend(machine: Machine, call: Call) -> Value:
+    return _into(machine, call, "extend")
+
+
+def _validate(machine: Machine, call: Call) -> Value:
+    return _into(machine, call, "validate")
+
+
+def _convert(machine: Machine, call: Call) -> Value:
+    return _into(machine, call, "convert")
+
+
+def _into(machine: Machine, call: Call, how: str) -> Value:
+    """Make what ``extend``, ``validate`` or ``convert`` make of a batch, and report what it lacks for it."""
+    if len(call.args) < 2:
+        return UNKNOWN
+    source, wanted = call.args[0], call.args[1]
+    cls = wanted[0]
+    declared = declared_fields(cls) if len(wanted) == 1 else None
+    if declared is None or not isinstance(cls, (Class, External)):
+        return UNKNOWN
+    more = dict(call.named) if how == "extend" else {}
+    lacking = set[str]() if call.has_more else lacks(machine, source, declared.required) - more.keys()
+    if lacking and call.node is not None:
+        if how == "extend":
+            code, text = report.EXTEND, report.unfilled(f"extend() to {name_of(cls)}", lacking)
+        else:
+            code = report.EXTEND if how == "convert" else report.ARGUMENT
+            text = report.lacking(name_of(cls), lacking, has_in(machine, source))
+        machine.report(call.node, code, text, lacking, made_at(machine, source))
+    batch = join(machine, source)
+    written = machine.write_batch(batch)
+    written.declared = cls
+    written.is_open |= call.has_more or how == "convert"
+    for name, value in more.items():
+        machine.set_field(batch, name, value)
+    for name in sorted(declared.required | declared.optional):
+        fields = machine.write_batch(batch).fields
+        if name not in fields or not fields[name].is_sure:
+            fields[name] = Field(fields[name].value if name in fields else UNKNOWN)
+    return (batch,)
+
+
+def _with_targets(machine: Machine, call: Call) -> Value:
+    """Make the batch with returns and advantages."""
+    machine.escape_functions(call)
+    made: list[Atom] = []
+    for atom in call.first or UNKNOWN:
+        if not isinstance(atom, Ref) or not machine.is_batch(atom):
+            made.append(UNKNOWN[0])
+            continue
+        batch = machine.copy_batch(atom)
+        fields = machine.write_batch(batch).fields
+        for name in ("returns", "adv", "v_s", "advantages"):
+            fields.setdefault(name, Field(UNKNOWN))
+        made.append(batch)
+    return tuple(made)
+
+
+def _copy(machine: Machine, call: Call) -> Value:
+    return machine.copied(call.first or UNKNOWN)
+
+
+def _conforms(machine: Machine, call: Call) -> Value:
+    machine.escape(call.first or UNKNOWN)
+    return UNKNOWN
+
+
+FUNCTIONS: Final[Mapping[str, FunctionRow]] = {
+    **dict.fromkeys(("cat", "stack"), joined),
+    **dict.fromkeys(("add_gae", "add_nstep", "compute_nstep_return"), _with_targets),
+    **dict.fromkeys(("repeat", "trim"), _copy),
+    "conforms": _conforms,
+    "convert": _convert,
+    "extend": _extend,
+    "validate": _validate,
+}
+"""Functions of this package. Of any other, the result is unknown, and its arguments stay as they are."""

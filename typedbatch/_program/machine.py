@@ -1,0 +1,467 @@
+"""The state of a run, and what the tables of libraries need of it: objects, conditions, and calls."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from typedbatch._program.heap import (
+    BatchObject,
+    BufferObject,
+    Changes,
+    Condition,
+    DictObject,
+    Field,
+    Heap,
+    InstanceObject,
+    ListObject,
+    Object,
+    Place,
+    ScopeObject,
+)  # fmt: skip
+from typedbatch._program.report import Finding, Step
+from typedbatch._program.source import Program, Source
+from typedbatch._program.values import (
+    UNKNOWN,
+    Array,
+    Atom,
+    Class,
+    Code,
+    Context,
+    External,
+    Function,
+    Literal,
+    Member,
+    Method,
+    Partial,
+    Ref,
+    Result,
+    Value,
+    union,
+)  # fmt: skip
+
+_LEAST_STEPS: Final = 400_000
+_STEPS_PER_LINE: Final = 60
+_DEEPEST_HANDED_ON: Final = 8
+
+
+class BudgetError(Exception):
+    """The steps of the run are used up."""
+
+
+@dataclass(slots=True)
+class Call:
+    """Arguments of a call.
+
+    Attributes:
+        node: The call in the source, for reports; None if there is none.
+        has_more: Whether there may be other keywords, of a ``**``.
+        is_starred: Whether there may be other positional arguments, of a ``*``.
+    """
+
+    args: list[Value] = field(default_factory=list[Value])
+    named: dict[str, Value] = field(default_factory=dict[str, Value])
+    node: ast.AST | None = None
+    has_more: bool = False
+    is_starred: bool = False
+
+    @property
+    def first(self) -> Value | None:
+        """The first positional argument."""
+        return self.args[0] if self.args else None
+
+    def get(self, at: int, name: str) -> Value | None:
+        """Return an argument by its position or name."""
+        return self.args[at] if len(self.args) > at else self.named.get(name)
+
+    def values(self) -> Iterator[Value]:
+        """Yield all arguments."""
+        yield from self.args
+        yield from self.named.values()
+
+
+@dataclass(slots=True)
+class Loop:
+    """A loop that the run is in, with the changes at each ``break`` and ``continue``."""
+
+    mark: int
+    round_mark: int = 0
+    breaks: list[Changes] = field(default_factory=list[Changes])
+    continues: list[Changes] = field(default_factory=list[Changes])
+
+
+@dataclass(slots=True)
+class Frame:
+    """A call that the run is in, or the top of a module.
+
+    Attributes:
+        code: The function; None for a module.
+        number: Number of the call.
+        mark: Mark of the heap where it begins.
+        returns: Values that it returned, each with the changes there.
+        yields: Values that it yielded.
+        yielded: Batches that it yielded, with their fields at that moment.
+    """
+
+    code: Code | None
+    source: Source
+    scope: Ref
+    number: int
+    mark: int = 0
+    call: ast.AST | None = None
+    loops: list[Loop] = field(default_factory=list[Loop])
+    returns: list[tuple[Value, Changes]] = field(default_factory=list[tuple[Value, Changes]])
+    yields: list[Value] = field(default_factory=list[Value])
+    yielded: list[tuple[Ref, dict[str, Field]]] = field(default_factory=list[tuple[Ref, dict[str, Field]]])
+
+
+class Machine:
+    """A run of a program. What depends on syntax is in the classes derived from it.
+
+    Attributes:
+        guards: Number of each condition that the run is behind, outermost first; those of loops are negative.
+        exits: Number of statements so far that may have ended the call early.
+        quiet: Above 0 where nothing is reported.
+        trial: Guards and exits at the start of a round of a loop that is not the last; a read behind a condition of
+            its own may find there what a later round sets.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.heap = Heap()
+        self.frames: list[Frame] = []
+        self.guards: tuple[int, ...] = ()
+        self.exits = 0
+        self.quiet = 0
+        self.trial: tuple[int, int] | None = None
+        self.steps = 0
+        self.most_steps = _LEAST_STEPS + _STEPS_PER_LINE * program.lines
+        self.findings: dict[tuple[str, int, int, str], Finding] = {}
+        self._guards_made = 0
+        self._frames_made = 0
+
+    # What depends on syntax
+
+    def evaluate(self, node: ast.expr) -> Value:
+        """Return the value of an expression."""
+        raise NotImplementedError
+
+    def call(self, function: Value, call: Call) -> Value:
+        """Call what a value may be."""
+        raise NotImplementedError
+
+    def attribute(self, value: Value, name: str, node: ast.AST | None) -> Value:
+        """Read an attribute."""
+        raise NotImplementedError
+
+    def set_attribute(self, value: Value, name: str, given: Value, node: ast.AST | None = None) -> None:
+        """Set an attribute."""
+        raise NotImplementedError
+
+    def iterate(self, value: Value, node: ast.AST | None = None) -> tuple[tuple[Value, ...] | None, Value]:
+        """Return the items that iteration gives, or None if they are not known one by one, and what an item may be."""
+        raise NotImplementedError
+
+    def bound(self, attribute: Value, receiver: Atom, node: ast.AST | None) -> Value:
+        """Return what an attribute of a class is when it is read of an instance."""
+        raise NotImplementedError
+
+    def fresh(self, cls: Atom) -> Value:
+        """Return a value of a class of which nothing else is known."""
+        raise NotImplementedError
+
+    def run_unknown(self, function: Function | Method) -> None:
+        """Run a function with arguments of which nothing is known but their annotations."""
+        raise NotImplementedError
+
+    # The state
+
+    @property
+    def frame(self) -> Frame:
+        """The call that the run is in."""
+        return self.frames[-1]
+
+    def is_alive(self) -> bool:
+        """Whether the run goes on in this branch."""
+        return self.heap.is_alive
+
+    def step(self, count: int = 1) -> None:
+        """Count steps.
+
+        Raises:
+            BudgetError: There are too many.
+        """
+        self.steps += count
+        if self.steps > self.most_steps:
+            raise BudgetError
+
+    def guard(self, *, is_loop: bool = False) -> None:
+        """Go behind a condition, until the caller sets ``guards`` back."""
+        self._guards_made += 1
+        self.guards = (*self.guards, -self._guards_made if is_loop else self._guards_made)
+
+    @contextmanager
+    def silently(self) -> Generator[None]:
+        """Report nothing within."""
+        self.quiet += 1
+        try:
+            yield
+        finally:
+            self.quiet -= 1
+
+    def next_frame(self) -> int:
+        """Return the number of another call."""
+        self._frames_made += 1
+        return self._frames_made
+
+    def round(self) -> int:
+        """Return the number of the innermost round of a loop, or 0."""
+        return next((guard for guard in reversed(self.guards) if guard < 0), 0)
+
+    def condition(self) -> Condition:
+        """Return the ``if`` that has just ended, as a condition of what was set in its branches."""
+        return Condition(self.guards, self.exits, self.frame.number, self.round())
+
+    def leave(self) -> None:
+        """Leave the branch early."""
+        self.heap.is_alive = False
+        self.exits += 1
+
+    # Reports
+
+    def report(self, node: ast.AST, code: str, message: str, names: Iterable[str], made: Place | None = None) -> bool:
+        """Report a mistake, and return whether it is reported here."""
+        if self.quiet or self._is_early() or not isinstance(node, (ast.expr, ast.stmt)):
+            return False
+        source = self.frame.source
+        start = (node.lineno, node.col_offset)
+        end = (node.end_lineno or node.lineno, node.end_col_offset or node.col_offset)
+        finding = Finding(source.path, *start, *end, code, message, frozenset(names), tuple(self._trace(made)))
+        self.findings.setdefault((str(source.path), *start, message), finding)
+        return True
+
+    def _is_early(self) -> bool:
+        """Return whether a later round of a loop may set what a read finds missing in this one."""
+        if self.trial is None:
+            return False
+        depth, exits = self.trial
+        return self.exits > exits or any(guard > 0 for guard in self.guards[depth:])
+
+    def _trace(self, made: Place | None) -> Iterator[Step]:
+        """Yield the lines by which the run came to where it is."""
+        if made is not None:
+            yield Step(made.source.path, getattr(made.node, "lineno", 1), "made here")
+        for caller, frame in zip(self.frames, self.frames[1:], strict=False):
+            if isinstance(frame.call, ast.expr) and frame.code is not None:
+                yield Step(caller.source.path, frame.call.lineno, f"{frame.code.name}() is called here")
+
+    # Objects
+
+    def object_at(self, atom: Atom) -> Object | None:
+        """Return the object of a reference; None for other atoms."""
+        return self.heap.read(atom) if isinstance(atom, Ref) else None
+
+    def batch_at(self, atom: Atom) -> BatchObject | None:
+        """Return the batch of a reference; None for other atoms."""
+        found = self.object_at(atom)
+        return found if isinstance(found, BatchObject) else None
+
+    def is_batch(self, atom: Atom) -> bool:
+        """Return whether an atom is a batch."""
+        return isinstance(self.object_at(atom), BatchObject)
+
+    def write_batch(self, ref: Ref) -> BatchObject:
+        """Return a batch to be changed."""
+        found = self.heap.write(ref)
+        assert isinstance(found, BatchObject)
+        return found
+
+    def write_scope(self, ref: Ref) -> ScopeObject:
+        """Return a scope to be changed."""
+        found = self.heap.write(ref)
+        assert isinstance(found, ScopeObject)
+        return found
+
+    def scope(self, parent: Ref | None) -> Ref:
+        """Make a scope."""
+        return self.heap.add(ScopeObject({}, parent))
+
+    def list_of(self, items: Iterable[Value] | None, element: Value = (), generator: int = 0) -> Value:
+        """Make a list of items, or of any number of an element."""
+        known = None if items is None else tuple(items)
+        return (self.heap.add(ListObject(known, union(element, *(known or ())), generator)),)
+
+    def dict_of(self, items: Mapping[Any, Value], *, is_exact: bool = True, rest: Value = ()) -> Value:
+        """Make a dict."""
+        return (self.heap.add(DictObject(dict(items), is_exact, rest)),)
+
+    def batch(
+        self,
+        fields: Mapping[str, Value] | None = None,
+        *,
+        is_open: bool = False,
+        declared: Class | External | None = None,
+        node: ast.AST | None = None,
+    ) -> Ref:
+        """Make a batch."""
+        place = Place(self.frame.source, node) if node is not None else None
+        made = BatchObject({}, is_open, declared, activation=self.frame.number, round=self.round(), place=place)
+        ref = self.heap.add(made)
+        for name, value in (fields or {}).items():
+            self.set_field(ref, name, value)
+        return ref
+
+    def set_field(
+        self,
+        ref: Ref,
+        name: str,
+        value: Value,
+        *,
+        is_sure: bool = True,
+        condition: Condition | None = None,
+        node: ast.AST | None = None,
+    ) -> None:
+        """Set a field of a batch, where a dict becomes a batch."""
+        place = Place(self.frame.source, node) if node is not None else None
+        value = tuple(self.stored(atom) for atom in value)
+        self.write_batch(ref).fields[name] = Field(value, is_sure, condition, place)
+
+    def stored(self, atom: Atom) -> Atom:
+        """Return what a field holds after it was set: a batch in place of a dict."""
+        found = self.object_at(atom)
+        if isinstance(found, DictObject):
+            fields = {str(key): value for key, value in found.items.items()}
+            return self.batch(fields, is_open=not found.is_exact)
+        if found is None or isinstance(found, (BatchObject, InstanceObject)):
+            return atom
+        return UNKNOWN[0]
+
+    def copied(self, value: Value, *, is_typed: bool = True) -> Value:
+        """Return copies of batches, and anything in place of other things."""
+        return tuple(
+            self.copy_batch(atom, is_typed=is_typed) if isinstance(atom, Ref) and self.is_batch(atom) else UNKNOWN[0]
+            for atom in value
+        )
+
+    def copy_batch(self, ref: Ref, *, is_typed: bool = True, may_be_field: bool = False, group: int = 0) -> Ref:
+        """Return a copy of a batch, with copies of the batches in it."""
+        copied = self._batch(ref).copy()
+        copied.activation, copied.round = self.frame.number, self.round()
+        copied.may_be_field |= may_be_field
+        copied.group = group or copied.group
+        if not is_typed:
+            copied.declared = None
+        for name, one in copied.fields.items():
+            if any(self.is_batch(atom) for atom in one.value):
+                nested = (
+                    self.copy_batch(atom) if isinstance(atom, Ref) and self.is_batch(atom) else atom
+                    for atom in one.value
+                )
+                copied.fields[name] = one._replace(value=tuple(nested))
+        return self.heap.add(copied)
+
+    def _batch(self, ref: Ref) -> BatchObject:
+        found = self.heap.read(ref)
+        assert isinstance(found, BatchObject)
+        return found
+
+    def is_plain(self, value: Value) -> bool:
+        """Return whether a value holds no batch and no function: arrays, constants, and lists of these."""
+        for atom in value:
+            found = self.object_at(atom)
+            if isinstance(found, ListObject):
+                if not self.is_plain(found.any_item):
+                    return False
+            elif not isinstance(atom, (Array, Literal, Result)) and atom not in UNKNOWN:
+                return False
+        return True
+
+    # What leaves the sight of the run
+
+    def escape_all(self, call: Call) -> None:
+        """Let go of all arguments of a call of something unknown."""
+        for value in call.values():
+            self.escape(value)
+
+    def escape_functions(self, call: Call) -> None:
+        """Let go of the functions among the arguments of a call of something that keeps no batches."""
+        for value in call.values():
+            self.escape(tuple(atom for atom in value if isinstance(atom, (Function, Method, Partial, Context))))
+
+    def escape(self, value: Value) -> None:
+        """Let go of a value: others may do to everything that can be reached from it whatever they like."""
+        todo, seen = list(value), set[Atom]()
+        while todo and self.is_alive():
+            atom = todo.pop(0)
+            if atom in seen:
+                continue
+            seen.add(atom)
+            if isinstance(atom, Ref):
+                todo += self._opened(atom)
+            elif isinstance(atom, (Function, Method)):
+                self._run_later(atom)
+            elif isinstance(atom, Context):
+                todo += [one for given in (*atom.args, *dict(atom.named).values()) for one in given]
+                self._run_later(atom.function)
+            elif isinstance(atom, Partial):
+                todo += [*atom.function, *(one for given in atom.args for one in given)]
+            elif isinstance(atom, Member):
+                todo.append(atom.receiver)
+
+    def _opened(self, ref: Ref) -> list[Atom]:
+        """Open an object, and return what it holds."""
+        found = self.heap.read(ref)
+        if isinstance(found, BatchObject):
+            if not found.is_open:
+                self.write_batch(ref).is_open = True
+            return [atom for one in found.fields.values() for atom in one.value]
+        if isinstance(found, InstanceObject):
+            return [atom for value in found.attributes.values() for atom in value]
+        if isinstance(found, ScopeObject):
+            return []
+        opened = self.heap.write(ref)
+        if isinstance(opened, BufferObject):
+            opened.rows = union(opened.rows, UNKNOWN)
+            return []
+        if isinstance(opened, ListObject):
+            held = opened.any_item
+            opened.items, opened.element = None, union(held, UNKNOWN)
+            return list(held)
+        assert isinstance(opened, DictObject)
+        held = opened.any_value
+        opened.is_exact, opened.rest = False, union(opened.rest, UNKNOWN)
+        return list(held)
+
+    def _run_later(self, function: Function | Method) -> None:
+        """Run a function that others may call at any time, or never."""
+        code = function.code if isinstance(function, Function) else function.function.code
+        if any(frame.code is code for frame in self.frames) or len(self.frames) > _DEEPEST_HANDED_ON:
+            return
+        guards, mark = self.guards, self.heap.begin()
+        self.guard()
+        self.run_unknown(function)
+        self.guards = guards
+        self.heap.apply(self.heap.join({}, self.heap.end(mark)))
+
+    def may_have(self, value: Value, name: str | None) -> None:
+        """Take note that the program asks whether batches have a field, so that it may be there; None for any field."""
+        for atom in value:
+            found = self.batch_at(atom)
+            if found is None or not isinstance(atom, Ref):
+                continue
+            if name is None:
+                self.write_batch(atom).is_open = True
+            elif name not in found.fields or not found.fields[name].is_sure:
+                before = found.fields.get(name, Field(UNKNOWN))
+                self.write_batch(atom).fields[name] = before._replace(is_sure=False, condition=None)
+
+    def is_one(self, value: Value) -> bool:
+        """Return whether a value is one object, or one element of an iteration, which may be any of several batches."""
+        if len(value) == 1:
+            return True
+        found = [self.batch_at(atom) for atom in value]
+        groups = {one.group if one is not None else 0 for one in found}
+        return len(groups) == 1 and groups != {0}

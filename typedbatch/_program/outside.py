@@ -1,0 +1,306 @@
+"""What functions of Python, its library and numpy do to the values that they are given: a row for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from typedbatch._program.containers import update, written_dict
+from typedbatch._program.heap import BatchObject, DictObject, InstanceObject, ListObject
+from typedbatch._program.judge import read_field
+from typedbatch._program.machine import Call, Machine
+from typedbatch._program.shipped import shipped
+from typedbatch._program.values import (
+    ARRAY,
+    NONE,
+    UNKNOWN,
+    Array,
+    Atom,
+    External,
+    Literal,
+    Partial,
+    Ref,
+    Result,
+    Value,
+    constant,
+    text_of,
+    union,
+)  # fmt: skip
+from typedbatch.batch import Batch
+
+KEEPS_NOTHING: Final = frozenset({
+    "asyncio", "contextlib", "gymnasium", "jaxtyping", "json", "logging", "math", "numpy", "operator", "os", "pathlib",
+    "pickle", "pprint", "random", "re", "statistics", "string", "sys", "threading", "time", "torch", "tqdm",
+    "typedbatch", "typing", "warnings",
+})  # fmt: skip
+"""Libraries that neither keep nor change the batches that they are given."""
+_MAKE_ARRAYS: Final = frozenset({
+    "arange", "array", "as_tensor", "asarray", "concatenate", "cumsum", "empty", "eye", "from_numpy", "full",
+    "linspace", "ones", "ones_like", "rand", "randint", "randn", "stack", "tensor", "where", "zeros", "zeros_like",
+})  # fmt: skip
+_LONGEST_DISPLAY: Final = 8
+
+Row = Callable[[Machine, Call], Value]
+
+
+def call_external(machine: Machine, name: str, call: Call) -> Value:
+    """Call something from outside of the program and of this package."""
+    row = ROWS.get(name)
+    if row is not None:
+        return row(machine, call)
+    root, _, last = name.partition(".")
+    if root == "builtins":
+        machine.escape_functions(call)
+        return UNKNOWN
+    if root not in KEEPS_NOTHING:
+        machine.escape_all(call)
+        return (Result(name),) if last else UNKNOWN
+    machine.escape_functions(call)
+    if root in ("numpy", "torch"):
+        is_plain = all(machine.is_plain(value) for value in call.values())
+        if last in _MAKE_ARRAYS:
+            return ARRAY if is_plain else UNKNOWN
+        if not is_plain:
+            return UNKNOWN
+    return (Result(name),)
+
+
+def _duplicate(machine: Machine, call: Call) -> Value:
+    """Copy batches, and the outermost of other objects."""
+    copied: list[Atom] = []
+    for atom in call.first or UNKNOWN:
+        found = machine.object_at(atom)
+        if isinstance(atom, Ref) and isinstance(found, BatchObject):
+            copied.append(machine.copy_batch(atom))
+        elif isinstance(found, (ListObject, DictObject, InstanceObject)):
+            copied.append(machine.heap.add(found.copy()))
+        else:
+            copied.append(atom if found is None else UNKNOWN[0])
+    return tuple(copied)
+
+
+def _partial(machine: Machine, call: Call) -> Value:
+    if call.first is None or call.has_more or call.is_starred:
+        machine.escape_all(call)
+        return UNKNOWN
+    return (Partial(call.first, tuple(call.args[1:]), tuple(call.named.items())),)
+
+
+def _any_list(machine: Machine, call: Call) -> Value:
+    """Make a list of the items of the first argument, in any order and number."""
+    return machine.list_of(None, machine.iterate(call.first, call.node)[1] if call.first is not None else ())
+
+
+def _list(machine: Machine, call: Call) -> Value:
+    if call.first is None:
+        return machine.list_of(())
+    items, element = machine.iterate(call.first, call.node)
+    return machine.list_of(items, element)
+
+
+def _dict(machine: Machine, call: Call) -> Value:
+    made = machine.dict_of({})
+    ref = made[0]
+    assert isinstance(ref, Ref)
+    for value in call.args:
+        update(machine, ref, value)
+    written = written_dict(machine, ref)
+    written.items.update(call.named)
+    if call.has_more:
+        written.is_exact, written.rest = False, UNKNOWN
+    return made
+
+
+def _defaultdict(machine: Machine, call: Call) -> Value:
+    rest = machine.call(call.first, Call(node=call.node)) if call.first is not None else UNKNOWN
+    return (machine.heap.add(DictObject({}, is_exact=False, rest=rest, has_default=True)),)
+
+
+def _thread(machine: Machine, call: Call) -> Value:
+    target = call.named.get("target")
+    args = call.named.get("args")
+    items = machine.iterate(args, call.node)[0] if args is not None else ()
+    if target is not None and items is not None and "kwargs" not in call.named:
+        machine.call(target, Call(list(items), node=call.node))
+    else:
+        machine.escape_all(call)
+    return (Result("threading.Thread"),)
+
+
+def _first(machine: Machine, call: Call) -> Value:
+    return call.first or UNKNOWN
+
+
+def _gather(machine: Machine, call: Call) -> Value:
+    return machine.list_of(None if call.is_starred else call.args, union(*call.args))
+
+
+def _cast(machine: Machine, call: Call) -> Value:
+    return call.get(1, "val") or UNKNOWN
+
+
+def _chain(machine: Machine, call: Call) -> Value:
+    return machine.list_of(None, union(*(machine.iterate(value, call.node)[1] for value in call.args)) or UNKNOWN)
+
+
+def _sorted(machine: Machine, call: Call) -> Value:
+    element = _ordered(machine, call)
+    return machine.list_of(None, element)
+
+
+def _ordered(machine: Machine, call: Call) -> Value:
+    """Return what an item of the first argument may be, after the function ``key`` was called with it."""
+    element = machine.iterate(call.first, call.node)[1] if call.first is not None else UNKNOWN
+    if "key" in call.named and element:
+        machine.call(call.named["key"], Call([element], node=call.node))
+    return element
+
+
+def _extreme(machine: Machine, call: Call) -> Value:
+    if len(call.args) == 1:
+        return union(_ordered(machine, call), call.named.get("default", ()))
+    return union(*call.args) if call.args else UNKNOWN
+
+
+def _filter(machine: Machine, call: Call) -> Value:
+    if len(call.args) != 2:
+        return UNKNOWN
+    element = machine.iterate(call.args[1], call.node)[1]
+    if call.args[0] != NONE:
+        machine.call(call.args[0], Call([element], node=call.node))
+    return machine.list_of(None, element)
+
+
+def _next(machine: Machine, call: Call) -> Value:
+    if call.first is None:
+        return UNKNOWN
+    element = machine.iterate(call.first, call.node)[1]
+    return union(element or UNKNOWN, call.args[1] if len(call.args) > 1 else ())
+
+
+def _enumerate(machine: Machine, call: Call) -> Value:
+    if call.first is None:
+        return UNKNOWN
+    items, element = machine.iterate(call.first, call.node)
+    any_pair = machine.list_of([ARRAY, union(element, *(items or ()))])
+    if items is None or len(items) > _LONGEST_DISPLAY:
+        return machine.list_of(None, any_pair)
+    return machine.list_of([machine.list_of([ARRAY, item]) for item in items], any_pair)
+
+
+def _zip(machine: Machine, call: Call) -> Value:
+    if call.is_starred:
+        return UNKNOWN
+    given = [machine.iterate(value, call.node) for value in call.args]
+    any_tuple = machine.list_of([union(element, *(items or ())) for items, element in given])
+    known = [items for items, _ in given if items is not None]
+    if not given or len(known) < len(given):
+        return machine.list_of(None, any_tuple)
+    return machine.list_of([machine.list_of(row) for row in zip(*known, strict=False)], any_tuple)
+
+
+def _map(machine: Machine, call: Call) -> Value:
+    if len(call.args) < 2:
+        return UNKNOWN
+    guards, mark = machine.guards, machine.heap.begin()
+    machine.guard()
+    element = machine.call(call.args[0], Call([machine.iterate(value)[1] for value in call.args[1:]], node=call.node))
+    machine.guards = guards
+    machine.heap.apply(machine.heap.join({}, machine.heap.end(mark)))
+    return machine.list_of(None, element)
+
+
+def _setattr(machine: Machine, call: Call) -> Value:
+    if len(call.args) < 2:
+        return NONE
+    name = text_of(call.args[1])
+    if name is not None:
+        machine.set_attribute(call.args[0], name, call.args[2] if len(call.args) > 2 else UNKNOWN, call.node)
+    else:
+        machine.may_have(call.args[0], None)
+    return NONE
+
+
+def _hasattr(machine: Machine, call: Call) -> Value:
+    if len(call.args) > 1:
+        machine.may_have(call.args[0], text_of(call.args[1]))
+    return UNKNOWN
+
+
+def _getattr(machine: Machine, call: Call) -> Value:
+    name = text_of(call.get(1, "name"))
+    if name is None or call.first is None:
+        return UNKNOWN
+    if len(call.args) < 3:
+        return machine.attribute(call.first, name, call.node)
+    machine.may_have(call.first, name)
+    is_batch = any(machine.is_batch(atom) for atom in call.first)
+    found = read_field(machine, call.first, name, call.node, is_asked=True) if is_batch else UNKNOWN
+    return union(found, call.args[2])
+
+
+def _vars(machine: Machine, call: Call) -> Value:
+    machine.escape_all(call)
+    return UNKNOWN
+
+
+def _isinstance(machine: Machine, call: Call) -> Value:
+    if len(call.args) < 2:
+        return UNKNOWN
+    value, classes = call.args[0], call.args[1]
+    cls = classes[0] if len(classes) == 1 and isinstance(classes[0], External) else None
+    is_plain_batch = cls is not None and shipped(cls.name) is Batch
+    if cls is not None:
+        other = cls.name.partition(".")[0] in ("builtins", "numpy", "torch") and cls.name != "builtins.object"
+        if all(machine.is_batch(atom) for atom in value) and (is_plain_batch or other):
+            return constant(is_plain_batch)
+        if is_plain_batch and all(isinstance(atom, (Array, Literal)) for atom in value):
+            return constant(False)
+    if not is_plain_batch:
+        machine.may_have(value, None)
+    return UNKNOWN
+
+
+def _number(machine: Machine, call: Call) -> Value:
+    machine.escape_functions(call)
+    return ARRAY
+
+
+ROWS: Final[Mapping[str, Row]] = {
+    **dict.fromkeys(("copy.copy", "copy.deepcopy", "pickle.dumps", "pickle.loads"), _duplicate),
+    **dict.fromkeys(("threading.Thread", "threading.Timer", "multiprocessing.Process"), _thread),
+    **dict.fromkeys(
+        ("asyncio.Queue", "multiprocessing.Queue", "queue.LifoQueue", "queue.PriorityQueue", "queue.Queue",
+         "queue.SimpleQueue"), lambda machine, call: machine.list_of(None)
+    ),
+    **dict.fromkeys(
+        ("asyncio.create_task", "asyncio.ensure_future", "asyncio.run", "asyncio.shield", "asyncio.wait_for"), _first
+    ),
+    **dict.fromkeys(("builtins.list", "builtins.tuple"), _list),
+    **dict.fromkeys(
+        ("builtins.frozenset", "builtins.iter", "builtins.reversed", "builtins.set", "collections.deque",
+         "itertools.cycle", "itertools.islice"), _any_list
+    ),
+    **dict.fromkeys(("builtins.dict", "collections.OrderedDict"), _dict),
+    **dict.fromkeys(("builtins.max", "builtins.min"), _extreme),
+    **dict.fromkeys(
+        ("builtins.abs", "builtins.float", "builtins.int", "builtins.len", "builtins.range", "builtins.round"), _number
+    ),
+    "asyncio.gather": _gather,
+    "builtins.enumerate": _enumerate,
+    "builtins.filter": _filter,
+    "builtins.getattr": _getattr,
+    "builtins.hasattr": _hasattr,
+    "builtins.isinstance": _isinstance,
+    "builtins.map": _map,
+    "builtins.next": _next,
+    "builtins.setattr": _setattr,
+    "builtins.sorted": _sorted,
+    "builtins.vars": _vars,
+    "builtins.zip": _zip,
+    "collections.defaultdict": _defaultdict,
+    "functools.partial": _partial,
+    "itertools.chain": _chain,
+    "typing.cast": _cast,
+}  # fmt: skip
+"""Functions by their full names. Others of Python's own leave their arguments as they are and return anything."""

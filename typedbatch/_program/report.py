@@ -1,0 +1,77 @@
+"""Findings of a run, and the texts of its reports. Codes and words are those of the mypy plugin."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from typedbatch._names import nearest
+
+FIELD, MAYBE, ARGUMENT, EXTEND = "batch-field", "batch-maybe-field", "batch-argument", "batch-extend"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A line of the trace of a finding: where something was made or called."""
+
+    path: Path
+    line: int
+    text: str
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A mistake. Lines count from 1, columns from 0, as in Python's syntax trees.
+
+    Attributes:
+        names: Fields that it is about.
+        trace: How the run came to it.
+    """
+
+    path: Path
+    line: int
+    column: int
+    end_line: int
+    end_column: int
+    code: str
+    message: str
+    names: frozenset[str]
+    trace: tuple[Step, ...] = ()
+
+
+def missing(name: str, names: Collection[str], owner: str = "Batch") -> str:
+    """Describe a read of a field that is not there."""
+    return f'{owner} has no field "{name}"{_hint(name, names)}'
+
+
+def maybe(name: str, line: int) -> str:
+    """Describe a read of a field that one branch alone sets."""
+    return f'Batch may have no field "{name}" here: it depends on line {line}, which not every run comes to'
+
+
+def lacking(asked: str, names: Iterable[str], has: Collection[str]) -> str:
+    """Describe a batch without fields that a protocol or record asks for."""
+    return f"Batch lacks {_listed(names)} of {asked}; it has {', '.join(sorted(has)) or 'no fields'}"
+
+
+def unfilled(what: str, names: Iterable[str]) -> str:
+    """Describe fields that a record needs, and that nobody gave."""
+    return f"{what} lacks {_listed(names)}"
+
+
+def not_a_member(owner: str, name: str, names: Collection[str]) -> str:
+    """Describe a call of a method that a class does not have."""
+    near = nearest(name, sorted(names))
+    return f'{owner} has no method "{name}"' + (f'; did you mean "{near}"?' if near else "")
+
+
+def _hint(name: str, names: Collection[str]) -> str:
+    near = nearest(name, sorted(names))
+    if near:
+        return f'; did you mean "{near}"?'
+    return f"; it has {', '.join(sorted(names))}" if names else "; it is empty"
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f'"{name}"' for name in sorted(names))

@@ -1,0 +1,310 @@
+"""A run of a program: its modules, the functions and classes that they define, and what nothing in it calls."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from typing import Any, Final
+from typing import Literal as OneOf
+
+from typedbatch._program.classes import declared_fields
+from typedbatch._program.heap import ScopeObject
+from typedbatch._program.machine import BudgetError, Call, Frame
+from typedbatch._program.report import Finding
+from typedbatch._program.source import Program, Source, imported_names
+from typedbatch._program.statements import Statements
+from typedbatch._program.values import (
+    UNKNOWN,
+    Class,
+    Code,
+    External,
+    Factory,
+    Function,
+    Method,
+    Module,
+    Partial,
+    Ref,
+    Result,
+    Value,
+)  # fmt: skip
+
+_RECURSION: Final = 6000
+_KINDS: Final[dict[str, OneOf["property", "cached", "static", "class", "context"]]] = {
+    "property": "property",
+    "cached_property": "cached",
+    "staticmethod": "static",
+    "classmethod": "class",
+    "contextmanager": "context",
+    "asynccontextmanager": "context",
+}
+"""Decorators that decide what a read of the function gives."""
+_KEEP_THE_FUNCTION: Final = frozenset({
+    "cache", "checked", "enable_grad", "final", "inference_mode", "lru_cache", "no_grad", "override", "wraps",
+})  # fmt: skip
+_LEAVE_OUT: Final = ("overload",)
+_OF_ANNOTATIONS: Final = ("jaxtyping", "torch", "typedbatch", "typing")
+"""Libraries whose decorators return a function that does the same."""
+
+
+class Run(Statements):
+    """A run of a whole program."""
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program)
+        self._scopes: dict[Source, Ref] = {}
+        self._owners: dict[Code, Ref] = {}
+        """Functions in the order in which the run came to their definitions, each with its scope."""
+        self._statements |= {
+            ast.AsyncFunctionDef: self._function,
+            ast.ClassDef: self._class,
+            ast.FunctionDef: self._function,
+            ast.Import: self._import,
+            ast.ImportFrom: self._import_from,
+        }
+
+    def run(self) -> list[Finding]:
+        """Run the top of each module, and then each function that nothing has called."""
+        for source in self.program.sources:
+            self._begin_again()
+            mark = self.heap.begin()
+            try:
+                self.load(source)
+                changes = self.heap.since(mark)
+            except (BudgetError, RecursionError):
+                changes = {}
+            self.heap.end(mark)
+            self.heap.apply(changes)
+        done = 0
+        while done < len(self._owners):
+            code, scope = [*self._owners.items()][done]
+            done += 1
+            if not code.has_run and not isinstance(code.node, ast.Lambda) and self.steps < self.most_steps:
+                self._run_alone(code, scope)
+        return sorted(self.findings.values(), key=lambda one: (one.path, one.line, one.column, one.message))
+
+    def _begin_again(self) -> None:
+        self.frames, self.guards, self.exits, self.quiet, self.trial = [], (), 0, 0, None
+        self._body = None
+
+    def _run_alone(self, code: Code, scope: Ref) -> None:
+        """Run a function that nothing has called, with what its annotations say."""
+        self._begin_again()
+        mark = self.heap.begin()
+        top = self._scopes.get(code.module, scope)
+        self.frames.append(Frame(None, code.module, top, self.next_frame(), mark))
+        function = Function(code, scope)
+        try:
+            receiver = self._receiver_of(code)
+            self.activate(function if receiver is None else Method(function, receiver[0]), None)
+        except (BudgetError, RecursionError):
+            pass
+        self.heap.end(mark)
+
+    def _receiver_of(self, code: Code) -> Value | None:
+        """Return what a function takes as its first argument when it is called as a method."""
+        args = code.node.args
+        if code.owner is None or code.kind == "static" or not (args.posonlyargs or args.args):
+            return None
+        if code.kind == "class":
+            return (code.owner,)
+        declared = declared_fields(code.owner)
+        if declared is None:
+            return self.instance(code.owner)
+        fields = dict.fromkeys(sorted(declared.required | declared.optional), UNKNOWN)
+        return (self.batch(fields, is_open=True, declared=code.owner),)
+
+    # Modules
+
+    def load(self, source: Source) -> Value:
+        """Run the top of a module, unless it has run, and return the module."""
+        if source not in self._scopes:
+            scope = self._scopes[source] = self.scope(None)
+            before = self.frames, self.guards, self.quiet, self.trial, self._body
+            frame = Frame(None, source, scope, self.next_frame())
+            self.frames, self.trial, self._body = [frame], None, None
+            self.run_block(source.tree.body)
+            self.heap.is_alive = True
+            self.frames, self.guards, self.quiet, self.trial, self._body = before
+        return (Module(source),)
+
+    def scope_of_module(self, source: Source) -> Ref | None:
+        """Return the scope of a module that has run."""
+        return self._scopes.get(source)
+
+    def member_of_module(self, source: Source, name: str) -> Value:
+        """Return a variable or submodule of a module of the program."""
+        found = self._names_of(source).get(name)
+        if found is None:
+            inner = self.program.find(f"{source.name}.{name}", source)
+            return UNKNOWN if inner is None else self.load(inner)
+        return found
+
+    def _names_of(self, source: Source) -> dict[str, Value]:
+        scope = self._scopes.get(source)
+        found = self.heap.read(scope) if scope is not None and scope in self.heap else None
+        return found.names if isinstance(found, ScopeObject) else {}
+
+    def _import(self, node: ast.Import) -> None:
+        near = self.frame.source
+        for alias in node.names:
+            top = alias.name.partition(".")[0]
+            source = self.program.find(alias.name, near)
+            outer = self.program.find(top, near)
+            if source is not None:
+                self.load(source)
+            value: Value = (External(alias.name if alias.asname else top),)
+            if source is not None and alias.asname:
+                value = (Module(source),)
+            elif outer is not None and not alias.asname:
+                value = self.load(outer)
+            self.set_name(alias.asname or top, value)
+
+    def _import_from(self, node: ast.ImportFrom) -> None:
+        near = self.frame.source
+        base = ".".join(imported_names(node, near.package)[0].split(".")[:-1]) if node.names else ""
+        if base == "__future__":
+            return
+        source = self.program.find(base, near) if base else None
+        if source is not None:
+            self.load(source)
+        for alias in node.names:
+            if alias.name == "*":
+                for name, value in (self._names_of(source) if source is not None else {}).items():
+                    if not name.startswith("_"):
+                        self.set_name(name, value)
+                continue
+            full = f"{base}.{alias.name}" if base else alias.name
+            found = self._names_of(source).get(alias.name) if source is not None else None
+            inner = self.program.find(full, near) if found is None else None
+            if found is None and inner is not None:
+                found = self.load(inner)
+            elif found is None:
+                found = UNKNOWN if source is not None or node.level else (External(full),)
+            self.set_name(alias.asname or alias.name, found)
+
+    # Functions
+
+    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
+        code = self._defined(node, self.frame.scope)
+        value = self._decorated(node, code, self.frame.scope)
+        if value is not None and self.is_alive():
+            self.set_name(node.name, value)
+
+    def _defined(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Ref, owner: Class | None = None) -> Code:
+        code = self.code_of(node, node.name)
+        code.owner = owner or code.owner
+        self._owners[code] = scope
+        return code
+
+    def _decorated(self, node: ast.FunctionDef | ast.AsyncFunctionDef, code: Code, scope: Ref) -> Value | None:
+        """Return what a definition binds its name to, or None if it binds it to nothing else than before."""
+        value: Value = (Function(code, scope),)
+        for decorator in reversed(node.decorator_list):
+            name = _last_name(decorator)
+            if name in _KINDS:
+                code.kind = _KINDS[name]
+            elif name == "abstractmethod":
+                code.is_abstract = True
+            elif name in ("setter", *_LEAVE_OUT):
+                return None
+            elif name not in _KEEP_THE_FUNCTION:
+                value = self._apply(decorator, value, node)
+        return value
+
+    def _apply(self, decorator: ast.expr, value: Value, node: ast.stmt) -> Value:
+        found = self.evaluate(decorator)
+        if not self.is_alive():
+            return UNKNOWN
+        if all(isinstance(atom, (Function, Method, Partial)) for atom in found):
+            return self.call(found, Call([value], node=node))
+        libraries = {atom.name.partition(".")[0] if isinstance(atom, (External, Result)) else "" for atom in found}
+        return value if libraries.issubset(_OF_ANNOTATIONS) else UNKNOWN
+
+    # Classes
+
+    def _class(self, node: ast.ClassDef) -> None:
+        bases: list[Any] = []
+        for base in node.bases:
+            value = self.evaluate(base.value if isinstance(base, ast.Subscript) else base)
+            is_class = len(value) == 1 and isinstance(value[0], (Class, External))
+            bases.append(value[0] if is_class else UNKNOWN[0])
+        if not self.is_alive():
+            return
+        cls = Class(node.name, self.frame.source, bases)
+        self.set_name(node.name, (cls,))
+        outer, self.frame.scope = self.frame.scope, self.scope(self.frame.scope)
+        for statement in node.body:
+            if self.is_alive():
+                self._run_in_class(statement, cls, outer)
+        self.frame.scope = outer
+
+    def _run_in_class(self, statement: ast.stmt, cls: Class, outer: Ref) -> None:
+        match statement:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                self._method(statement, cls, outer)
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                self._declare(statement, name, cls)
+            case ast.Assign():
+                value = self.evaluate(statement.value)
+                for target in statement.targets:
+                    if isinstance(target, ast.Name):
+                        self._set_in_class(cls, target.id, value)
+            case _:
+                self.run_block([statement])
+
+    def _set_in_class(self, cls: Class, name: str, value: Value) -> None:
+        cls.attributes[name] = value
+        self.set_name(name, value)
+
+    def _method(self, node: ast.FunctionDef | ast.AsyncFunctionDef, cls: Class, outer: Ref) -> None:
+        code = self._defined(node, outer, cls)
+        value = self._decorated(node, code, outer)
+        if value is None:
+            if any(_last_name(decorator) == "setter" for decorator in node.decorator_list):
+                cls.attributes[f"{node.name}.setter"] = (Function(code, outer),)
+        elif code.kind == "property" and "Protocol" in base_names_of_own(cls) and declared_fields(cls) is not None:
+            cls.fields[node.name] = False
+        else:
+            self._set_in_class(cls, node.name, value)
+
+    def _declare(self, node: ast.AnnAssign, name: str, cls: Class) -> None:
+        """Take an annotated name in the body of a class for a field."""
+        annotated = {_last_name(one) for one in ast.walk(node.annotation) if isinstance(one, (ast.Name, ast.Attribute))}
+        if "ClassVar" in annotated:
+            if node.value is not None:
+                cls.attributes[name] = self.evaluate(node.value)
+            return
+        if name == "meta":
+            return
+        cls.fields[name] = node.value is not None or bool(annotated & {"NotRequired", "Maybe"})
+        if isinstance(node.value, ast.Call) and _last_name(node.value.func) == "field":
+            for keyword in node.value.keywords:
+                if keyword.arg == "default_factory":
+                    cls.attributes[name] = (Factory(self.evaluate(keyword.value)),)
+                elif keyword.arg == "default":
+                    cls.attributes[name] = self.evaluate(keyword.value)
+        elif node.value is not None and declared_fields(cls) is None:
+            cls.attributes[name] = self.evaluate(node.value)
+
+
+def base_names_of_own(cls: Class) -> set[str]:
+    """Return the last names of the bases that a class names itself."""
+    names = {base.name.rpartition(".")[2] for base in cls.bases if isinstance(base, (External, Class))}
+    return names | ({"Protocol"} if any(name.endswith("Protocol") for name in names) else set())
+
+
+def _last_name(node: ast.expr) -> str:
+    """Return the name of a decorator or class, without what it is called with."""
+    if isinstance(node, ast.Call):
+        node = node.func
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+
+
+def run(program: Program) -> list[Finding]:
+    """Run a program on abstract values, and return what is found. Nothing of it is imported or executed."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, _RECURSION))
+    try:
+        return Run(program).run()
+    finally:
+        sys.setrecursionlimit(limit)

@@ -1,0 +1,85 @@
+"""What this package ships: its classes and functions by their full names, their fields and parameters.
+
+Nothing else is imported: of the program's own modules, and of other libraries, the run sees names alone.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import typing
+from functools import cache
+from typing import Any, Final, NamedTuple
+
+from typedbatch.batch import Batch
+from typedbatch.errors import DeclarationError
+from typedbatch.protocols import BatchProtocol
+from typedbatch.schema import schema_of
+
+_PACKAGE: Final = "typedbatch"
+MEMBERS: Final = frozenset({*dir(Batch), "meta"})
+"""Names that a batch has beside its fields."""
+
+
+class Declared(NamedTuple):
+    """Fields of a record or protocol: those that must be there, and those that may be left out."""
+
+    required: frozenset[str]
+    optional: frozenset[str]
+
+
+class Parameter(NamedTuple):
+    """A parameter of a function of this package, and its class, if that is a class of batches."""
+
+    name: str
+    is_positional: bool
+    type: type | None
+
+
+@cache
+def shipped(name: str) -> Any:
+    """Return what this package has under a full name, or None."""
+    parts = name.split(".")
+    if parts[0] != _PACKAGE:
+        return None
+    for end in range(len(parts), 0, -1):
+        try:
+            found: Any = importlib.import_module(".".join(parts[:end]))
+        except ImportError:
+            continue
+        for part in parts[end:]:
+            found = getattr(found, part, None)
+        return found
+    return None
+
+
+@cache
+def declared_by(cls: object) -> Declared | None:
+    """Return the fields of a record or protocol of this package; None for other classes and for Batch."""
+    if not isinstance(cls, type) or cls is Batch or not (issubclass(cls, Batch) or BatchProtocol in cls.__mro__):
+        return None
+    try:
+        fields = schema_of(cls).fields
+    except DeclarationError:
+        return Declared(frozenset(), frozenset())
+    optional = frozenset(field.name for field in fields if field.optional)
+    return Declared(frozenset(field.name for field in fields) - optional, optional)
+
+
+@cache
+def parameters_of(function: Any) -> tuple[Parameter, ...]:
+    """Return the parameters of a function of this package."""
+    try:
+        hints = typing.get_type_hints(function)
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError, NameError):
+        return ()
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return tuple(Parameter(one.name, one.kind in positional, _class_of(hints.get(one.name))) for one in parameters)
+
+
+def _class_of(hint: Any) -> type | None:
+    hint = typing.get_origin(hint) or hint
+    if isinstance(hint, typing.TypeVar):
+        hint = typing.get_origin(hint.__bound__) or hint.__bound__
+    return hint if isinstance(hint, type) else None

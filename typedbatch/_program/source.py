@@ -1,0 +1,263 @@
+"""Sources of a program: its files, the imports among them, and an index of the names in each.
+
+A program is the files of a project that import each other, directly or not, and among which one imports typedbatch. It
+does not depend on the file that one asks for, so the verdict on a file is the same in any order.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import tokenize
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+_LIBRARY: Final = "typedbatch"
+_MOST_BYTES: Final = 5 * 2**20
+_ROOTS: Final = ("pyproject.toml", "setup.cfg", "setup.py", "mypy.ini", ".git")
+"""Files that stand in the root of a project."""
+_LEFT_OUT: Final = ("venv", "node_modules", "site-packages", "build", "dist", "__pycache__")
+
+
+Reader = Callable[[Path], str]
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A file of a program.
+
+    Attributes:
+        name: Full name of the module.
+        aliases: Other names under which it may be imported: with the folders around it.
+        imports: Full names that it imports, which may be modules or members of them.
+        names: Names that fields may get in its text.
+        batch_fields: Keywords of calls of ``Batch``.
+        late: Attributes that are set elsewhere than in ``__init__``.
+        lines: Number of its lines.
+    """
+
+    name: str
+    aliases: tuple[str, ...]
+    path: Path
+    tree: ast.Module
+    is_package: bool
+    imports: frozenset[str]
+    names: frozenset[str]
+    batch_fields: frozenset[str]
+    late: frozenset[str]
+    lines: int
+
+    @property
+    def package(self) -> str:
+        """Name of the package that the module is in, or is; empty if there is none."""
+        return self.name if self.is_package else self.name.rpartition(".")[0]
+
+
+class Files:
+    """Files by the names under which they may be imported."""
+
+    def __init__(self, sources: Iterable[Source]) -> None:
+        self._by_name: dict[str, list[Source]] = {}
+        for source in sources:
+            for name in (source.name, *source.aliases):
+                self._by_name.setdefault(name, []).append(source)
+
+    def find(self, name: str, near: Source) -> Source | None:
+        """Return the module of a name; among several, the nearest to the file that imports it."""
+        found = self._by_name.get(name)
+        if found is None or len(found) == 1:
+            return None if found is None else found[0]
+        return max(found, key=lambda one: (len(os.path.commonpath([one.path, near.path])), str(one.path)))
+
+
+class Program:
+    """A program.
+
+    Attributes:
+        sources: Its files, in the order of their paths.
+        names: Names that fields may get in its text.
+        batch_fields: Keywords of calls of ``Batch``.
+        late: Attributes that are set elsewhere than in ``__init__``.
+        lines: Number of lines of all files.
+    """
+
+    def __init__(self, sources: Iterable[Source]) -> None:
+        self.sources = tuple(sorted(sources, key=lambda one: one.path))
+        self.names = frozenset[str]().union(*(source.names for source in self.sources))
+        self.batch_fields = frozenset[str]().union(*(source.batch_fields for source in self.sources))
+        self.late = frozenset[str]().union(*(source.late for source in self.sources))
+        self.lines = sum(source.lines for source in self.sources)
+        self._files = Files(self.sources)
+
+    def find(self, name: str, near: Source) -> Source | None:
+        """Return the module of a name, or None if it is not of the program."""
+        return self._files.find(name, near)
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a file.
+
+    Raises:
+        OSError: It cannot be read, or is too large.
+        SyntaxError: It cannot be decoded.
+    """
+    if path.stat().st_size > _MOST_BYTES:
+        raise OSError(f"it has more than {_MOST_BYTES:,} bytes")
+    try:
+        with tokenize.open(path) as file:
+            return file.read()
+    except (ValueError, LookupError) as error:
+        raise SyntaxError(str(error)) from error
+
+
+def root_of(path: Path) -> Path:
+    """Return the root of the project that a file is in: the folder of its settings, or else of its topmost package."""
+    folder = path if path.is_dir() else path.parent
+    for one in (folder, *folder.parents):
+        if any((one / name).exists() for name in _ROOTS):
+            return one
+    return _above_packages(folder)
+
+
+def files_in(root: Path) -> Iterator[Path]:
+    """Yield the Python files below a folder, without hidden folders, environments and builds."""
+    for current, folders, names in os.walk(root):
+        folders[:] = sorted(
+            name
+            for name in folders
+            if not name.startswith(".") and name not in _LEFT_OUT and not (Path(current) / name / "pyvenv.cfg").exists()
+        )
+        yield from (Path(current) / name for name in sorted(names) if name.endswith(".py"))
+
+
+def programs_of(files: Iterable[Path], read: Reader = read_text) -> list[Program]:
+    """Return the programs among files, without those that do not import typedbatch.
+
+    Files that cannot be read or parsed are left out.
+    """
+    every = [source for file in sorted({*files}) if (source := _source_of(file, read)) is not None]
+    sources = [source for source in every if source.name.partition(".")[0] != _LIBRARY]
+    known = Files(sources)
+    leader = {source: source for source in sources}
+
+    def top(source: Source) -> Source:
+        while leader[source] is not source:
+            leader[source] = source = leader[leader[source]]
+        return source
+
+    for source in sources:
+        for found in _imported(source, known):
+            one, other = sorted((top(source), top(found)), key=lambda one: one.path)
+            leader[other] = one
+    groups: dict[Source, list[Source]] = {}
+    for source in sources:
+        groups.setdefault(top(source), []).append(source)
+    return [
+        Program(group)
+        for group in groups.values()
+        if any(name.partition(".")[0] == _LIBRARY for source in group for name in source.imports)
+    ]
+
+
+def _imported(source: Source, known: Files) -> Iterator[Source]:
+    """Yield the files that a file imports, with the packages that they are in."""
+    for name in source.imports:
+        parts = name.split(".")
+        for end in range(len(parts), 0, -1):
+            found = known.find(".".join(parts[:end]), source)
+            if found is not None:
+                yield found
+
+
+def _source_of(path: Path, read: Reader) -> Source | None:
+    try:
+        text = read(path)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text)
+    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    above = _above_packages(path.parent)
+    parts = path.relative_to(above).with_suffix("").parts
+    is_package = parts[-1] == "__init__" and len(parts) > 1
+    name = ".".join(parts[:-1] if is_package else parts)
+    project = root_of(path)
+    around = above.relative_to(project).parts if above.is_relative_to(project) else ()
+    aliases = tuple(".".join([*around[at:], name]) for at in range(len(around)))
+    index = _Index(name if is_package else name.rpartition(".")[0])
+    index.visit(tree)
+    return Source(
+        name, aliases, path, tree, is_package, frozenset(index.imports), frozenset(index.names),
+        frozenset(index.batch_fields), frozenset(index.late), text.count("\n") + 1,
+    )  # fmt: skip
+
+
+def _above_packages(folder: Path) -> Path:
+    while (folder / "__init__.py").exists() and folder.parent != folder:
+        folder = folder.parent
+    return folder
+
+
+class _Index:
+    """Names in a file, from one walk over its tree."""
+
+    def __init__(self, package: str) -> None:
+        self._package = package
+        self.imports: set[str] = set()
+        self.names: set[str] = set()
+        self.batch_fields: set[str] = set()
+        self.late: set[str] = set()
+
+    def visit(self, tree: ast.Module) -> None:
+        """Take the names of a tree."""
+        todo: list[tuple[ast.AST, bool]] = [(tree, False)]
+        while todo:
+            node, is_init = todo.pop()
+            is_init = is_init or (isinstance(node, ast.FunctionDef) and node.name == "__init__")
+            self.names.update(_names_of(node))
+            if isinstance(node, (ast.Import, ast.ImportFrom)):
+                self.imports.update(imported_names(node, self._package))
+            elif isinstance(node, ast.Call) and _last_name(node.func) == "Batch":
+                self.batch_fields.update(one.arg for one in node.keywords if one.arg)
+            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and not is_init:
+                self.late.add(node.attr)
+            todo += [(child, is_init) for child in ast.iter_child_nodes(node)]
+
+
+def imported_names(node: ast.Import | ast.ImportFrom, package: str) -> list[str]:
+    """Return the full names that a statement imports, each with ``*`` for everything of a module."""
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    base = node.module or ""
+    if node.level:
+        parts = package.split(".") if package else []
+        base = ".".join([*parts[: len(parts) - node.level + 1], *([node.module] if node.module else [])])
+    return [f"{base}.{alias.name}" if base else alias.name for alias in node.names]
+
+
+def _names_of(node: ast.AST) -> Iterator[str]:
+    """Yield the names that a node may give to fields."""
+    match node:
+        case ast.keyword(arg=str(name)) | ast.arg(arg=name):
+            yield name
+        case ast.Attribute(attr=name, ctx=ast.Store() | ast.Del()):
+            yield name
+        case ast.Subscript(slice=ast.Constant(value=str(name)), ctx=ast.Store() | ast.Del()):
+            yield name
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            yield name
+        case ast.AnnAssign(target=ast.Name(id=name)):
+            yield name
+        case ast.Dict(keys=keys):
+            yield from (key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str))
+        case ast.List(elts=items) | ast.Tuple(elts=items) | ast.Set(elts=items):
+            yield from (item.value for item in items if isinstance(item, ast.Constant) and isinstance(item.value, str))
+        case _:
+            pass
+
+
+def _last_name(node: ast.expr) -> str:
+    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

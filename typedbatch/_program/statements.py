@@ -1,0 +1,488 @@
+"""Statements: assignments, conditions, loops, contexts, exceptions."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any, Final
+
+from typedbatch._program.classes import declared_fields
+from typedbatch._program.containers import call_list_member
+from typedbatch._program.expressions import Expressions
+from typedbatch._program.heap import Changes, DictObject, InstanceObject, ListObject, ScopeObject
+from typedbatch._program.machine import Call, Loop
+from typedbatch._program.shipped import shipped
+from typedbatch._program.values import (
+    ARRAY,
+    NONE,
+    UNKNOWN,
+    Atom,
+    Code,
+    Context,
+    External,
+    Function,
+    Literal,
+    Member,
+    Ref,
+    Result,
+    Value,
+    is_none,
+    literal_of,
+    text_of,
+    union,
+)  # fmt: skip
+from typedbatch.batch import Batch
+
+_ROUNDS: Final = 3
+"""Rounds of a loop. In all but the last, what a condition guards is not reported."""
+_MOST_ROUNDS: Final = 16
+_ASKING: Final = ("hasattr", "getattr")
+
+
+class Statements(Expressions):
+    """A run that goes through statements."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._body: tuple[Code, Callable[[Value], None]] | None = None
+        """The function whose ``yield`` enters the body of a ``with``, and what runs that body."""
+        self._statements: dict[type[ast.stmt], Callable[[Any], None]] = {
+            ast.AnnAssign: self._annotated_assignment,
+            ast.Assert: self._assert,
+            ast.Assign: self._assignment,
+            ast.AsyncFor: self._for,
+            ast.AsyncWith: self._with,
+            ast.AugAssign: self._augmented,
+            ast.Break: self._break,
+            ast.Continue: self._continue,
+            ast.Delete: self._delete,
+            ast.Expr: lambda node: self._ignore(self.evaluate(node.value)),
+            ast.For: self._for,
+            ast.Global: self._global,
+            ast.If: self._if_statement,
+            ast.Match: self._match,
+            ast.Nonlocal: self._nonlocal,
+            ast.Raise: self._raise,
+            ast.Return: self._return,
+            ast.Try: self._try,
+            ast.TryStar: self._try,
+            ast.While: self._while,
+            ast.With: self._with,
+        }
+
+    def run_block(self, body: list[ast.stmt]) -> None:
+        """Run statements, until the branch is left."""
+        for statement in body:
+            if not self.is_alive():
+                return
+            self.step()
+            run = self._statements.get(type(statement))
+            if run is not None:
+                run(statement)
+
+    @staticmethod
+    def _ignore(value: Value) -> None:
+        pass
+
+    # Assignments
+
+    def assign(self, target: ast.expr, value: Value) -> None:
+        """Assign a value to a target."""
+        if not self.is_alive():
+            return
+        match target:
+            case ast.Name(id=name):
+                self.set_name(name, value)
+            case ast.Attribute(value=owner, attr=name):
+                found = self.evaluate(owner)
+                if self.is_alive():
+                    self.set_attribute(found, name, value, target)
+            case ast.Subscript(value=owner, slice=index):
+                found, key = self.evaluate(owner), self.evaluate(index)
+                if self.is_alive():
+                    self.set_item(found, key, value, index, target)
+            case ast.Starred(value=inner):
+                self.assign(inner, self.list_of(None, value))
+            case ast.Tuple(elts=targets) | ast.List(elts=targets):
+                self._unpack(targets, value)
+            case _:
+                pass
+
+    def set_name(self, name: str, value: Value) -> None:
+        """Set a variable."""
+        scope = self.heap.read(self.frame.scope)
+        assert isinstance(scope, ScopeObject)
+        self.write_scope(scope.elsewhere.get(name, self.frame.scope)).names[name] = value
+
+    def _unpack(self, targets: list[ast.expr], value: Value) -> None:
+        is_starred = any(isinstance(target, ast.Starred) for target in targets)
+        every = [self.iterate((atom,), targets[0]) for atom in value]
+        known = [items for items, _ in every if items is not None and len(items) == len(targets)]
+        if not is_starred and known and len(known) == len(every):
+            for at, target in enumerate(targets):
+                self.assign(target, union(*(items[at] for items in known)))
+            return
+        element = union(*(union(other, *(items or ())) for items, other in every))
+        for target in targets:
+            self.assign(target, element or UNKNOWN)
+
+    def _assignment(self, node: ast.Assign) -> None:
+        value = self.evaluate(node.value)
+        for target in node.targets:
+            self.assign(target, value)
+
+    def _annotated_assignment(self, node: ast.AnnAssign) -> None:
+        if node.value is not None:
+            value = self.evaluate(node.value)
+            self.assign(node.target, self.annotated(node.annotation) if value == UNKNOWN else value)
+
+    def _augmented(self, node: ast.AugAssign) -> None:
+        left, right = self.evaluate(node.target), self.evaluate(node.value)
+        if not self.is_alive() or any(self.is_batch(atom) for atom in left):
+            return
+        found = self.object_at(left[0]) if len(left) == 1 else None
+        if isinstance(found, ListObject) and isinstance(left[0], Ref):
+            call_list_member(self, left[0], "extend", Call([right], node=node))
+        elif isinstance(node.target, ast.Name):
+            self.set_name(node.target.id, ARRAY if left == ARRAY else UNKNOWN)
+
+    def _delete(self, node: ast.Delete) -> None:
+        for target in node.targets:
+            if isinstance(target, ast.Attribute):
+                self.delete_attribute(self.evaluate(target.value), target.attr, target)
+            elif isinstance(target, ast.Subscript):
+                value, index = self.evaluate(target.value), self.evaluate(target.slice)
+                if self.is_alive():
+                    self._delete_item(value, index, target)
+
+    def _delete_item(self, value: Value, index: Value, node: ast.Subscript) -> None:
+        name = text_of(index)
+        for atom in value:
+            found = self.object_at(atom)
+            if not isinstance(atom, Ref):
+                continue
+            if isinstance(found, (DictObject, ListObject)):
+                self.call((Member(atom, "pop"),), Call([index], node=node))
+            elif self.is_batch(atom) and name is not None:
+                self.delete_attribute(value, name, node)
+                return
+            elif self.is_batch(atom):
+                self.call((Member(atom, "popitem"),), Call(node=node))
+
+    def _global(self, node: ast.Global) -> None:
+        top = self.scope_of_module(self.frame.source)
+        if top is not None:
+            self.write_scope(self.frame.scope).elsewhere.update(dict.fromkeys(node.names, top))
+
+    def _nonlocal(self, node: ast.Nonlocal) -> None:
+        for name in node.names:
+            scope = self.heap.read(self.frame.scope)
+            outer = scope.parent if isinstance(scope, ScopeObject) else None
+            while outer is not None:
+                found = self.heap.read(outer)
+                assert isinstance(found, ScopeObject)
+                if name in found.names:
+                    self.write_scope(self.frame.scope).elsewhere[name] = outer
+                    break
+                outer = found.parent
+
+    # Conditions
+
+    def narrow(self, test: ast.expr, *, holds: bool) -> None:
+        """Leave out what a name or attribute cannot be, as a test holds, or does not."""
+        if not self.is_alive():
+            return
+        match test:
+            case ast.UnaryOp(op=ast.Not(), operand=inner):
+                self.narrow(inner, holds=not holds)
+            case ast.BoolOp(op=operator, values=parts) if isinstance(operator, ast.And) == holds:
+                for part in parts:
+                    self.narrow(part, holds=holds)
+            case ast.Compare(left=left, ops=[operator], comparators=[ast.Constant(value=None)]):
+                if isinstance(operator, (ast.Is, ast.Eq)) == holds:
+                    self._keep(left, lambda atom: atom in UNKNOWN or isinstance(atom, Literal))
+                else:
+                    self._keep(left, lambda atom: not is_none(atom))
+            case ast.Name() | ast.Attribute() if holds:
+                self._keep(test, lambda atom: not (isinstance(atom, Literal) and not atom.value))
+            case ast.Call(func=ast.Name(id="isinstance"), args=[value, classes]):
+                self._narrow_instance(value, classes, holds=holds)
+            case _:
+                pass
+
+    def _narrow_instance(self, value: ast.expr, classes: ast.expr, *, holds: bool) -> None:
+        with self.silently():
+            found = self.evaluate(classes)
+        is_plain = [isinstance(atom, External) and shipped(atom.name) is Batch for atom in found]
+        is_batch = any(is_plain) or any(declared_fields(atom) is not None for atom in found)
+        if not holds:
+            if is_plain == [True]:
+                self._keep(value, lambda atom: not self.is_batch(atom))
+        elif is_batch:
+            self._keep(value, lambda atom: atom in UNKNOWN or isinstance(atom, Result) or self.is_batch(atom))
+        elif len(found) == 1:
+            self._keep(value, lambda atom: not self.is_batch(atom))
+
+    def _keep(self, target: ast.expr, keeps: Callable[[Atom], bool]) -> None:
+        """Keep some atoms of a name, or of an attribute of one."""
+        if isinstance(target, ast.Name):
+            value = self.lookup(target.id)
+            kept = tuple(atom for atom in value if keeps(atom)) or UNKNOWN
+            if kept != value:
+                self.set_name(target.id, kept)
+        elif isinstance(target, ast.Attribute) and isinstance(target.value, ast.Name):
+            owner = self.lookup(target.value.id)
+            found = self.object_at(owner[0]) if len(owner) == 1 else None
+            if isinstance(found, InstanceObject) and isinstance(owner[0], Ref) and target.attr in found.attributes:
+                kept = tuple(atom for atom in found.attributes[target.attr] if keeps(atom)) or UNKNOWN
+                if kept != found.attributes[target.attr]:
+                    self._set_of_instance(owner[0], target.attr, kept, is_sure=True)
+
+    def _assert(self, node: ast.Assert) -> None:
+        self.evaluate(node.test)
+        self.narrow(node.test, holds=True)
+        self.exits += 1
+
+    def _if_statement(self, node: ast.If, *, is_in_chain: bool = False) -> None:
+        truth = self.truth(self.evaluate(node.test))
+        if not self.is_alive():
+            return
+        if truth is not None:
+            self.run_block(node.body if truth else node.orelse)
+            return
+        guards, ends = self.guards, []
+        is_chain = len(node.orelse) == 1 and isinstance(node.orelse[0], ast.If)
+        for holds, body in ((True, node.body), (False, node.orelse)):
+            mark = self.heap.begin()
+            self.guard()
+            self.narrow(node.test, holds=holds)
+            if not holds and is_chain and isinstance(node.orelse[0], ast.If):
+                self.step()
+                self._if_statement(node.orelse[0], is_in_chain=True)
+            else:
+                self.run_block(body)
+            self.guards = guards
+            ends.append(self.heap.end(mark))
+        # A chain without else may name all cases that there are.
+        decides = not is_chain and not (is_in_chain and not node.orelse) and not _asks(node.test)
+        condition = self.condition() if decides else None
+        self.heap.apply(self.heap.join(ends[0], ends[1], condition))
+
+    def _match(self, node: ast.Match) -> None:
+        subject = self.evaluate(node.subject)
+        if not self.is_alive():
+            return
+        guards, found = self.guards, literal_of(subject)
+        joined: Changes | None = None
+        is_total = False
+        for case in node.cases:
+            pattern = case.pattern
+            is_total = is_total or (isinstance(pattern, ast.MatchAs) and pattern.pattern is None and not case.guard)
+            asked = pattern.value if isinstance(pattern, ast.MatchValue) else None
+            if isinstance(asked, ast.Constant) and found is not None and asked.value != found.value:
+                continue
+            mark = self.heap.begin()
+            self.guard()
+            self._capture(pattern, subject)
+            if case.guard is not None:
+                self.evaluate(case.guard)
+            self.run_block(case.body)
+            self.guards = guards
+            joined = self.heap.join(joined, self.heap.end(mark))
+        self.heap.apply(joined if is_total else self.heap.join({}, joined))
+
+    def _capture(self, pattern: ast.pattern, subject: Value) -> None:
+        for inner in ast.walk(pattern):
+            name = getattr(inner, "name", None) or getattr(inner, "rest", None)
+            if isinstance(name, str):
+                self.set_name(name, subject if inner is pattern else UNKNOWN)
+        if not isinstance(pattern, (ast.MatchValue, ast.MatchAs, ast.MatchOr, ast.MatchSingleton)):
+            self.escape(subject)
+
+    # Loops
+
+    def _for(self, node: ast.For | ast.AsyncFor) -> None:
+        items, element = self.iterate(self.evaluate(node.iter), node.iter)
+        if not self.is_alive():
+            return
+        if items is not None and len(items) <= _MOST_ROUNDS:
+            self._loop(node, [partial(self.assign, node.target, item) for item in items], is_known=True)
+        else:
+            any_item = union(element, *(items or ()))
+            self._loop(node, [partial(self.assign, node.target, any_item)] * _ROUNDS)
+
+    def _while(self, node: ast.While) -> None:
+        def begin() -> None:
+            self.evaluate(node.test)
+            self.narrow(node.test, holds=True)
+
+        self._loop(node, [begin] * _ROUNDS)
+
+    def _loop(
+        self, node: ast.For | ast.AsyncFor | ast.While, rounds: Iterable[Callable[[], None]], *, is_known: bool = False
+    ) -> None:
+        """Run the rounds of a loop. Unless their number is known, each may be the last."""
+        guards, loop = self.guards, Loop(self.heap.begin())
+        self.frame.loops.append(loop)
+        for number, begin in enumerate(rounds, 1):
+            if not self.is_alive():
+                break
+            trial, loop.round_mark = self.trial, self.heap.begin()
+            loop.continues = []
+            self.guard(is_loop=True)
+            if not is_known and number < _ROUNDS and self.trial is None:
+                self.trial = (len(self.guards), self.exits)
+            begin()
+            if self.is_alive():
+                self.run_block(node.body)
+            self.trial, self.guards = trial, guards
+            changes = self.heap.end(loop.round_mark)
+            for other in loop.continues:
+                changes = self.heap.join(changes, other)
+            self.heap.apply(changes if is_known else self.heap.join({}, changes))
+        self.frame.loops.pop()
+        self.run_block(node.orelse)
+        changes = self.heap.end(loop.mark)
+        for other in loop.breaks:
+            changes = self.heap.join(changes, other)
+        is_endless = isinstance(node, ast.While) and isinstance(node.test, ast.Constant)
+        self.heap.apply({} if changes is None and not is_known and not is_endless else changes)
+
+    def _break(self, node: ast.Break) -> None:
+        if self.frame.loops:
+            loop = self.frame.loops[-1]
+            loop.breaks.append(self.heap.since(loop.mark))
+        self.leave()
+
+    def _continue(self, node: ast.Continue) -> None:
+        if self.frame.loops:
+            loop = self.frame.loops[-1]
+            loop.continues.append(self.heap.since(loop.round_mark))
+        self.leave()
+
+    # Exits
+
+    def _return(self, node: ast.Return) -> None:
+        value = self.evaluate(node.value) if node.value is not None else NONE
+        if self.is_alive():
+            self.frame.returns.append((value, self.heap.since(self.frame.mark)))
+        self.leave()
+
+    def _raise(self, node: ast.Raise) -> None:
+        if node.exc is not None:
+            self.evaluate(node.exc)
+        self.leave()
+
+    def _try(self, node: ast.Try | ast.TryStar) -> None:
+        guards, mark = self.guards, self.heap.begin()
+        at_raise: Changes | None = {}
+        self.quiet += bool(node.handlers)
+        for statement in node.body:
+            if self.is_alive():
+                self.run_block([statement])
+                if self.is_alive():
+                    at_raise = self.heap.join(at_raise, self.heap.since(mark))
+        self.quiet -= bool(node.handlers)
+        self.run_block(node.orelse)
+        ended = self.heap.end(mark)
+        for handler in node.handlers:
+            mark = self.heap.begin()
+            self.heap.apply(at_raise)
+            self.guard()
+            if handler.name is not None:
+                self.set_name(handler.name, UNKNOWN)
+            self.run_block(handler.body)
+            self.guards = guards
+            ended = self.heap.join(ended, self.heap.end(mark))
+        if ended is None and node.finalbody:
+            self.heap.apply(at_raise)
+            self.run_block(node.finalbody)
+            self.heap.is_alive = False
+            return
+        self.heap.apply(ended)
+        self.run_block(node.finalbody)
+
+    # Contexts
+
+    def enter_body(self, value: Value) -> bool:
+        """Run the body of the ``with`` whose context yields, and return whether there is one."""
+        if self._body is None or self._body[0] is not self.frame.code:
+            return False
+        self._body[1](value)
+        return True
+
+    def _with(self, node: ast.With | ast.AsyncWith, at: int = 0) -> None:
+        if at == len(node.items):
+            self.run_block(node.body)
+            return
+        item = node.items[at]
+        value = self.evaluate(item.context_expr)
+        if not self.is_alive():
+            return
+        if len(value) == 1 and isinstance(value[0], Context):
+            self._with_generator(node, at, value[0])
+            return
+        entered: list[Value] = []
+        left: list[Ref] = []
+        for atom in value:
+            is_instance = isinstance(self.object_at(atom), InstanceObject)
+            if not is_instance or not isinstance(atom, Ref):
+                self.escape((atom,))
+                entered.append(UNKNOWN)
+                continue
+            made = self.call_special(atom, "__enter__", [], node) or self.call_special(atom, "__aenter__", [], node)
+            entered.append(made or UNKNOWN)
+            left.append(atom)
+        if item.optional_vars is not None:
+            self.assign(item.optional_vars, union(*entered))
+        if not self.is_alive():
+            return
+        mark, suppresses = self.heap.begin(), _suppresses(item.context_expr)
+        self.quiet += suppresses
+        self._with(node, at + 1)
+        self.quiet -= suppresses
+        ended = self.heap.end(mark)
+        self.heap.apply(self.heap.join({}, ended) if suppresses else ended)
+        for ref in left:
+            for name in ("__exit__", "__aexit__"):
+                if self.is_alive():
+                    self.call_special(ref, name, [UNKNOWN] * 3, node)
+
+    def _with_generator(self, node: ast.With | ast.AsyncWith, at: int, context: Context) -> None:
+        """Run a function with ``@contextmanager``, and the body where it yields."""
+        outer, frames, quiet, depth = self._body, self.frames, self.quiet, len(self.frames)
+        function = context.function if isinstance(context.function, Function) else context.function.function
+        target, exits = node.items[at].optional_vars, self.exits
+
+        def run(value: Value) -> None:
+            inner = self._body, self.frames, self.quiet, self.exits
+            self._body, self.frames, self.quiet, self.exits = outer, frames[:depth], quiet, exits
+            if target is not None:
+                self.assign(target, value)
+            if self.is_alive():
+                self._with(node, at + 1)
+            self._body, self.frames, self.quiet, self.exits = inner
+
+        self._body = (function.code, run)
+        try:
+            self.activate(context.function, Call(list(context.args), dict(context.named), node), enters=True)
+        finally:
+            self._body, self.frames = outer, frames
+
+
+def _asks(test: ast.expr) -> bool:
+    """Return whether a test asks which fields there are."""
+    return any(
+        isinstance(node, (ast.In, ast.NotIn)) or (isinstance(node, ast.Name) and node.id in _ASKING)
+        for node in ast.walk(test)
+    )
+
+
+def _suppresses(node: ast.expr) -> bool:
+    """Return whether a context suppresses exceptions, as ``contextlib.suppress`` and ``pytest.raises`` do."""
+    return any(
+        (isinstance(one, ast.Name) and one.id in ("suppress", "raises"))
+        or (isinstance(one, ast.Attribute) and one.attr in ("suppress", "raises"))
+        for one in ast.walk(node)
+    )

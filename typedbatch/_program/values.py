@@ -1,0 +1,220 @@
+"""Values of a run: a value is a tuple of atoms, and the expression may be any one of them."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+from typing import Literal as OneOf
+
+from typedbatch._program.source import Source
+
+_MOST = 10
+"""Most atoms of a value. Beyond them a value is unknown, but its objects are still followed."""
+_MOST_OBJECTS = 40
+
+
+class Atom:
+    """One of the things that a value may be."""
+
+    __slots__ = ()
+
+
+class Unknown(Atom):
+    """Anything at all."""
+
+    __slots__ = ()
+
+
+class Array(Atom):
+    """An array, a tensor or a number."""
+
+    __slots__ = ()
+
+
+class Ref(Atom):
+    """An object on the heap, by identity."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+@dataclass(frozen=True, slots=True)
+class Literal(Atom):
+    """A constant. The type is part of it, as ``1 == True``."""
+
+    value: str | int | None
+    type: type
+
+
+@dataclass(frozen=True, slots=True)
+class External(Atom):
+    """Something that is imported from outside of the program, by its full name."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Result(Atom):
+    """A value that a call of something external returned, which is not an object of the program."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Module(Atom):
+    """A module of the program."""
+
+    source: Source
+
+
+@dataclass(eq=False, slots=True)
+class Code:
+    """The definition of a function.
+
+    Attributes:
+        kind: What a read of the function as an attribute gives: a bound method, or what its decorator makes of it.
+        has_run: Whether the run has come to it.
+    """
+
+    node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+    module: Source
+    name: str
+    owner: Class | None = None
+    kind: OneOf["plain", "property", "cached", "static", "class", "context"] = "plain"
+    is_abstract: bool = False
+    has_run: bool = False
+    is_generator: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        nodes = () if isinstance(self.node, ast.Lambda) else own_nodes(self.node)
+        self.is_generator = any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in nodes)
+
+    @property
+    def returns(self) -> ast.expr | None:
+        """Annotation of the result."""
+        return None if isinstance(self.node, ast.Lambda) else self.node.returns
+
+
+@dataclass(eq=False, slots=True)
+class Class(Atom):
+    """A class of the program.
+
+    Attributes:
+        fields: Names that are annotated in its body, and whether each may be left out.
+    """
+
+    name: str
+    module: Source
+    bases: list[Atom]
+    attributes: dict[str, Value] = field(default_factory=dict[str, "Value"])
+    fields: dict[str, bool] = field(default_factory=dict[str, bool])
+
+
+@dataclass(frozen=True, slots=True)
+class Function(Atom):
+    """A function, with the scope in which it is defined."""
+
+    code: Code
+    scope: Ref
+
+
+@dataclass(frozen=True, slots=True)
+class Method(Atom):
+    """A function of the program that is bound to its first argument."""
+
+    function: Function
+    receiver: Atom
+
+
+@dataclass(frozen=True, slots=True)
+class Member(Atom):
+    """A method of a batch, list, dict or buffer, which is a row of a table."""
+
+    receiver: Atom
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Partial(Atom):
+    """A function with some of its arguments."""
+
+    function: Value
+    args: tuple[Value, ...]
+    named: tuple[tuple[str, Value], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Context(Atom):
+    """A call of a function with ``@contextmanager``, which runs when ``with`` comes to it."""
+
+    function: Function | Method
+    args: tuple[Value, ...]
+    named: tuple[tuple[str, Value], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Super(Atom):
+    """``super()`` in a method of a class."""
+
+    owner: Class
+    receiver: Atom
+
+
+@dataclass(frozen=True, slots=True)
+class Factory(Atom):
+    """The ``default_factory`` of a field of a dataclass."""
+
+    function: Value
+
+
+Value = tuple[Atom, ...]
+
+UNKNOWN: Final[Value] = (Unknown(),)
+ARRAY: Final[Value] = (Array(),)
+NONE: Final[Value] = (Literal(None, type(None)),)
+
+
+def constant(value: str | int | None) -> Value:
+    """Return the value of a constant."""
+    return (Literal(value, type(value)),)
+
+
+def union(*values: Value) -> Value:
+    """Return what may be any of the values. One of no atoms adds nothing."""
+    first = values[0] if values else ()
+    if all(value is first or value == first for value in values):
+        return first
+    atoms = dict.fromkeys(atom for value in values for atom in value)
+    if len(atoms) > _MOST:
+        return (*UNKNOWN, *[atom for atom in atoms if isinstance(atom, Ref)][:_MOST_OBJECTS])
+    return tuple(atoms)
+
+
+def literal_of(value: Value) -> Literal | None:
+    """Return the only constant that a value may be, or None."""
+    return value[0] if len(value) == 1 and isinstance(value[0], Literal) else None
+
+
+def text_of(value: Value | None) -> str | None:
+    """Return the only string that a value may be, or None."""
+    found = literal_of(value) if value else None
+    return found.value if found is not None and isinstance(found.value, str) else None
+
+
+def is_none(atom: Atom) -> bool:
+    """Return whether an atom is None."""
+    return isinstance(atom, Literal) and atom.value is None
+
+
+def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes in a function, without those of functions and classes in it."""
+    todo = list(ast.iter_child_nodes(node))
+    while todo:
+        child = todo.pop()
+        if not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
+            yield child
+            todo.extend(ast.iter_child_nodes(child))
