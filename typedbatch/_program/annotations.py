@@ -9,7 +9,7 @@ from typedbatch._program.attributes import Attributes
 from typedbatch._program.classes import attribute_of, base_names, declared_fields, lineage
 from typedbatch._program.heap import InstanceObject
 from typedbatch._program.shipped import shipped
-from typedbatch._program.source import Program
+from typedbatch._program.source import Program, last_name
 from typedbatch._program.values import UNKNOWN, Atom, Class, External, Function, Method, Ref, Value, union
 from typedbatch.batch import Batch
 
@@ -37,7 +37,7 @@ class Annotations(Attributes):
                 one, other = self.classes_in(left), self.classes_in(right)
                 return None if one is None or other is None else one + other
             case ast.Subscript(value=outer, slice=inner):
-                name = _last_name(outer)
+                name = last_name(outer)
                 if name == "Optional":
                     return self.classes_in(inner)
                 if name == "Annotated" and isinstance(inner, ast.Tuple) and inner.elts:
@@ -56,7 +56,7 @@ class Annotations(Attributes):
             return UNKNOWN
         node = _parsed(node)
         if isinstance(node, ast.Subscript):
-            name = _last_name(node.value)
+            name = last_name(node.value)
             elements = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
             if name in ("tuple", "Tuple"):
                 if any(isinstance(one, ast.Constant) for one in elements):  # tuple[Batch, ...]
@@ -116,7 +116,3 @@ def _parsed(node: ast.expr) -> ast.expr:
         except (SyntaxError, ValueError, RecursionError):
             return ast.Constant(...)
     return node
-
-
-def _last_name(node: ast.expr) -> str:
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

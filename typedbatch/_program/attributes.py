@@ -174,7 +174,9 @@ class Attributes(Machine):
             found = self.object_at(atom)
             if not self.is_alive():
                 return
-            if isinstance(atom, Class):
+            if isinstance(atom, Module):
+                self.set_in_module(atom.source, name, given)
+            elif isinstance(atom, Class):
                 atom.attributes[name] = union(given, atom.attributes.get(name, ()))
             elif isinstance(found, BatchObject) and isinstance(atom, Ref):
                 if name != "meta":
@@ -297,6 +299,10 @@ class Attributes(Machine):
 
     def member_of_module(self, source: Source, name: str) -> Value:
         """Return a variable or submodule of a module of the program."""
+        raise NotImplementedError
+
+    def set_in_module(self, source: Source, name: str, value: Value) -> None:
+        """Set a variable of a module of the program from outside of it."""
         raise NotImplementedError
 
     def load(self, source: Source) -> Value:

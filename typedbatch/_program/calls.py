@@ -159,12 +159,12 @@ class Calls(Annotations):
         frame = Frame(code, code.module, self.scope(plain.scope), self.next_frame(), call=given.node)
         caller = self.frames[-1] if self.frames else None
         frame.mark = self.heap.begin()
-        self.frames.append(frame)
+        self.enter(frame)
         try:
             self._bind(frame, plain.scope, receiver, call, caller)
             value = self._run_body(code)
         finally:
-            self.frames.pop()
+            self.exit()
             self.exits, self.quiet, self.guards, self.trial = exits, quiet, guards, trial
         ended = self.heap.end(frame.mark)
         return self._returned(frame, code, value, ended)
@@ -202,11 +202,11 @@ class Calls(Annotations):
     def _annotated_result(self, code: Code, frame: Frame) -> Value:
         """Return a value of the annotation of the result, which is read in the module of the function."""
         scope = self.scope_of_module(code.module)
-        self.frames.append(Frame(None, code.module, scope or frame.scope, frame.number))
+        self.enter(Frame(None, code.module, scope or frame.scope, frame.number))
         try:
             return self.annotated(code.returns)
         finally:
-            self.frames.pop()
+            self.exit()
 
     def scope_of_module(self, source: Source) -> Ref | None:
         """Return the scope of a module that has run."""
@@ -215,7 +215,7 @@ class Calls(Annotations):
     def _forget_after_yield(self, frame: Frame) -> None:
         """Take it that fields which a batch had when it was yielded, and lost afterwards, may be there."""
         for ref, fields in frame.yielded:
-            batch = self.batch_at(ref) if ref in self.heap else None
+            batch = self.batch_at(ref)
             for name in fields.keys() - (batch.fields.keys() if batch is not None else fields.keys()):
                 self.write_batch(ref).fields[name] = Field(fields[name].value, is_sure=False)
 
@@ -267,11 +267,11 @@ class Calls(Annotations):
         """Report an argument that lacks fields of the protocol that a parameter is annotated with, at the call."""
         classes = self.classes_in(annotation)
         if classes is not None and len(classes) == 1:
-            callee = self.frames.pop()
+            callee = self.exit()
             try:
                 need(self, value, classes[0], node)
             finally:
-                self.frames.append(callee)
+                self.enter(callee)
 
     # Classes of the program
 

@@ -98,7 +98,8 @@ class Expressions(Calls):
         scope: Ref | None = self.frame.scope
         while scope is not None:
             found = self.heap.read(scope)
-            assert isinstance(found, ScopeObject)
+            if not isinstance(found, ScopeObject):
+                return UNKNOWN
             if name in found.names:
                 return found.names[name]
             scope = found.parent

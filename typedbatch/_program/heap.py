@@ -199,30 +199,33 @@ class Heap:
 
     Attributes:
         is_alive: False after an exit from the branch, until it ends.
+        writer: Number of the call that writes.
+        shared: Objects that another call wrote than the one that made them.
     """
 
     def __init__(self) -> None:
         self._objects: Changes = {}
         self._layers = [_Layer()]
         self.is_alive = True
+        self.writer = 0
+        self.shared: dict[Ref, None] = {}
 
     def add(self, made: Object) -> Ref:
         """Add an object."""
-        ref = Ref(len(self._objects))
+        ref = Ref(self.writer)
         self._set(ref, made)
         self._layers[-1].owned.add(ref)
         return ref
 
-    def __contains__(self, ref: Ref) -> bool:
-        return ref in self._objects
-
-    def read(self, ref: Ref) -> Object:
-        """Return an object, which must not be changed."""
-        return self._objects[ref]
+    def read(self, ref: Ref) -> Object | None:
+        """Return an object, which must not be changed; None if it was made in a branch that has been undone."""
+        return self._objects.get(ref)
 
     def write(self, ref: Ref) -> Object:
         """Return an object to be changed, which is a copy unless the branch has its own already."""
         layer = self._layers[-1]
+        if ref.maker != self.writer:
+            self.shared[ref] = None
         if ref not in layer.owned:
             self._set(ref, self._objects[ref].copy())
             layer.owned.add(ref)
@@ -284,6 +287,12 @@ class Heap:
             if base is not None:
                 joined[ref] = _joined(changed, base, condition)
         return joined
+
+    def keep(self, changes: Changes) -> None:
+        """Make changes, of which those of new objects are never undone."""
+        new = {ref: made for ref, made in changes.items() if ref not in self._objects}
+        self._objects |= new
+        self.apply({ref: changed for ref, changed in changes.items() if ref not in new})
 
     def _set(self, ref: Ref, changed: Object) -> None:
         self._layers[-1].before.setdefault(ref, self._objects.get(ref))

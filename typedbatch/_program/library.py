@@ -265,12 +265,40 @@ def _to_dict(machine: Machine, batch: Ref, call: Call) -> Value:
     return machine.dict_of({**values}, is_exact=is_exact, rest=() if is_exact else UNKNOWN)
 
 
+def _set_by_name(machine: Machine, batch: Ref, call: Call) -> Value:
+    name = text_of(call.first)
+    if name is None:
+        machine.write_batch(batch).is_open = True
+    else:
+        machine.set_field(batch, name, call.args[1] if len(call.args) > 1 else UNKNOWN, node=call.node)
+    return NONE
+
+
+def _read_by_name(machine: Machine, batch: Ref, call: Call) -> Value:
+    name = text_of(call.first)
+    return _copies(machine, batch, call) if name is None else read_field(machine, (batch,), name, call.node)
+
+
+def _delete_by_name(machine: Machine, batch: Ref, call: Call) -> Value:
+    _pop(machine, batch, call)
+    return NONE
+
+
+def _has_name(machine: Machine, batch: Ref, call: Call) -> Value:
+    machine.may_have((batch,), text_of(call.first))
+    return UNKNOWN
+
+
 BATCH: Final[Mapping[str, MemberRow]] = {
     **dict.fromkeys(
         ("__copy__", "__deepcopy__", "apply_values_transform", "copy", "dropnull", "empty", "pin_memory", "to",
          "to_at_least_2d"), _copies
     ),
     **dict.fromkeys(("to_numpy", "to_torch"), _copies_untyped),
+    **dict.fromkeys(("__delattr__", "__delitem__"), _delete_by_name),
+    **dict.fromkeys(("__getattr__", "__getattribute__", "__getitem__"), _read_by_name),
+    **dict.fromkeys(("__setattr__", "__setitem__"), _set_by_name),
+    "__contains__": _has_name,
     **dict.fromkeys(
         ("allclose", "hasnull", "is_empty", "isnull", "meta", "shape", "to_list_of_dicts"), _reads
     ),

@@ -104,6 +104,9 @@ class Frame:
         returns: Values that it returned, each with the changes there.
         yields: Values that it yielded.
         yielded: Batches that it yielded, with their fields at that moment.
+        handles: Number of ``try`` statements around that handle a missing field, with any other exception.
+        asks: Number of those that name the exception of a missing field, and so ask whether there is one. The functions
+            that are called there may be about nothing else.
     """
 
     code: Code | None
@@ -116,6 +119,8 @@ class Frame:
     returns: list[tuple[Value, Changes]] = field(default_factory=list[tuple[Value, Changes]])
     yields: list[Value] = field(default_factory=list[Value])
     yielded: list[tuple[Ref, dict[str, Field]]] = field(default_factory=list[tuple[Ref, dict[str, Field]]])
+    handles: int = 0
+    asks: int = 0
 
 
 class Machine:
@@ -125,6 +130,7 @@ class Machine:
         guards: Number of each condition that the run is behind, outermost first; those of loops are negative.
         exits: Number of statements so far that may have ended the call early.
         quiet: Above 0 where nothing is reported.
+        rebound: Variables that are set elsewhere than in their own scope.
         trial: Guards and exits at the start of a round of a loop that is not the last; a read behind a condition of
             its own may find there what a later round sets.
     """
@@ -140,6 +146,7 @@ class Machine:
         self.steps = 0
         self.most_steps = _LEAST_STEPS + _STEPS_PER_LINE * program.lines
         self.findings: dict[tuple[str, int, int, str], Finding] = {}
+        self.rebound: dict[tuple[Ref, str], None] = {}
         self._guards_made = 0
         self._frames_made = 0
 
@@ -178,6 +185,17 @@ class Machine:
         raise NotImplementedError
 
     # The state
+
+    def enter(self, frame: Frame) -> None:
+        """Enter a call."""
+        self.frames.append(frame)
+        self.heap.writer = frame.number
+
+    def exit(self) -> Frame:
+        """Go back to the caller, and return the call that has ended."""
+        frame = self.frames.pop()
+        self.heap.writer = self.frames[-1].number if self.frames else 0
+        return frame
 
     @property
     def frame(self) -> Frame:
@@ -234,7 +252,8 @@ class Machine:
 
     def report(self, node: ast.AST, code: str, message: str, names: Iterable[str], made: Place | None = None) -> bool:
         """Report a mistake, and return whether it is reported here."""
-        if self.quiet or self._is_early() or not isinstance(node, (ast.expr, ast.stmt)):
+        is_handled = self.frame.handles or any(frame.asks for frame in self.frames[-2:])
+        if self.quiet or is_handled or self._is_early() or not isinstance(node, (ast.expr, ast.stmt)):
             return False
         source = self.frame.source
         start = (node.lineno, node.col_offset)
@@ -420,7 +439,7 @@ class Machine:
             return [atom for one in found.fields.values() for atom in one.value]
         if isinstance(found, InstanceObject):
             return [atom for value in found.attributes.values() for atom in value]
-        if isinstance(found, ScopeObject):
+        if found is None or isinstance(found, ScopeObject):
             return []
         opened = self.heap.write(ref)
         if isinstance(opened, BufferObject):

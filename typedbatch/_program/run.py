@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import ast
 import sys
+from contextlib import suppress
 from typing import Any, Final
 from typing import Literal as OneOf
 
 from typedbatch._program.classes import declared_fields
-from typedbatch._program.heap import ScopeObject
+from typedbatch._program.heap import BatchObject, DictObject, Field, InstanceObject, ListObject, ScopeObject
 from typedbatch._program.machine import BudgetError, Call, Frame
 from typedbatch._program.report import Finding
-from typedbatch._program.source import Program, Source, imported_names
+from typedbatch._program.source import Program, Source, imported_names, last_name
 from typedbatch._program.statements import Statements
 from typedbatch._program.values import (
     UNKNOWN,
@@ -26,6 +27,7 @@ from typedbatch._program.values import (
     Ref,
     Result,
     Value,
+    union,
 )  # fmt: skip
 
 _RECURSION: Final = 6000
@@ -67,13 +69,13 @@ class Run(Statements):
         for source in self.program.sources:
             self._begin_again()
             mark = self.heap.begin()
-            try:
+            with suppress(BudgetError, RecursionError):
                 self.load(source)
-                changes = self.heap.since(mark)
-            except (BudgetError, RecursionError):
-                changes = {}
+            changes = self.heap.since(mark)
+            self.heap.is_alive = True
             self.heap.end(mark)
-            self.heap.apply(changes)
+            self.heap.keep(changes)
+        self._open_shared()
         done = 0
         while done < len(self._owners):
             code, scope = [*self._owners.items()][done]
@@ -86,18 +88,36 @@ class Run(Statements):
         self.frames, self.guards, self.exits, self.quiet, self.trial = [], (), 0, 0, None
         self._body = None
 
+    def _open_shared(self) -> None:
+        """Open what calls have changed, as a function that nothing calls may be called before or after them."""
+        for ref in [*self.heap.shared]:
+            found = self.heap.read(ref)
+            if isinstance(found, BatchObject):
+                written = self.write_batch(ref)
+                written.is_open = True
+                written.fields = {name: Field(union(one.value, UNKNOWN), False) for name, one in written.fields.items()}
+            elif isinstance(found, (ListObject, DictObject)):
+                self.escape((ref,))
+            elif isinstance(found, InstanceObject):
+                for name, value in found.attributes.items():
+                    if name in self.program.late:
+                        self._set_of_instance(ref, name, union(value, UNKNOWN), is_sure=True)
+
+        for scope, name in self.rebound:
+            if isinstance(self.heap.read(scope), ScopeObject):
+                names = self.write_scope(scope).names
+                names[name] = union(names.get(name, ()), UNKNOWN)
+
     def _run_alone(self, code: Code, scope: Ref) -> None:
         """Run a function that nothing has called, with what its annotations say."""
         self._begin_again()
         mark = self.heap.begin()
         top = self._scopes.get(code.module, scope)
-        self.frames.append(Frame(None, code.module, top, self.next_frame(), mark))
+        self.enter(Frame(None, code.module, top, self.next_frame(), mark))
         function = Function(code, scope)
-        try:
+        with suppress(BudgetError, RecursionError):
             receiver = self._receiver_of(code)
             self.activate(function if receiver is None else Method(function, receiver[0]), None)
-        except (BudgetError, RecursionError):
-            pass
         self.heap.end(mark)
 
     def _receiver_of(self, code: Code) -> Value | None:
@@ -118,13 +138,19 @@ class Run(Statements):
     def load(self, source: Source) -> Value:
         """Run the top of a module, unless it has run, and return the module."""
         if source not in self._scopes:
+            mark = self.heap.begin()
             scope = self._scopes[source] = self.scope(None)
             before = self.frames, self.guards, self.quiet, self.trial, self._body
-            frame = Frame(None, source, scope, self.next_frame())
-            self.frames, self.trial, self._body = [frame], None, None
+            frame = Frame(None, source, scope, self.next_frame(), mark)
+            self.frames, self.trial, self._body = [], None, None
+            self.enter(frame)
             self.run_block(source.tree.body)
-            self.heap.is_alive = True
+            self.heap.is_alive = True  # An exit from the top of a module ends the program, or is in a script.
+            changes = self.heap.since(mark)
+            self.heap.end(mark)
+            self.heap.keep(changes)
             self.frames, self.guards, self.quiet, self.trial, self._body = before
+            self.heap.writer = self.frame.number if self.frames else 0
         return (Module(source),)
 
     def scope_of_module(self, source: Source) -> Ref | None:
@@ -139,9 +165,16 @@ class Run(Statements):
             return UNKNOWN if inner is None else self.load(inner)
         return found
 
+    def set_in_module(self, source: Source, name: str, value: Value) -> None:
+        """Set a variable of a module of the program from outside of it."""
+        scope = self._scopes.get(source)
+        if scope is not None and isinstance(self.heap.read(scope), ScopeObject):
+            self.rebound[scope, name] = None
+            self.write_scope(scope).names[name] = value
+
     def _names_of(self, source: Source) -> dict[str, Value]:
         scope = self._scopes.get(source)
-        found = self.heap.read(scope) if scope is not None and scope in self.heap else None
+        found = self.heap.read(scope) if scope is not None else None
         return found.names if isinstance(found, ScopeObject) else {}
 
     def _import(self, node: ast.Import) -> None:
@@ -200,7 +233,7 @@ class Run(Statements):
         """Return what a definition binds its name to, or None if it binds it to nothing else than before."""
         value: Value = (Function(code, scope),)
         for decorator in reversed(node.decorator_list):
-            name = _last_name(decorator)
+            name = last_name(decorator.func if isinstance(decorator, ast.Call) else decorator)
             if name in _KINDS:
                 code.kind = _KINDS[name]
             elif name == "abstractmethod":
@@ -260,7 +293,10 @@ class Run(Statements):
         code = self._defined(node, outer, cls)
         value = self._decorated(node, code, outer)
         if value is None:
-            if any(_last_name(decorator) == "setter" for decorator in node.decorator_list):
+            if any(
+                last_name(decorator.func if isinstance(decorator, ast.Call) else decorator) == "setter"
+                for decorator in node.decorator_list
+            ):
                 cls.attributes[f"{node.name}.setter"] = (Function(code, outer),)
         elif code.kind == "property" and "Protocol" in base_names_of_own(cls) and declared_fields(cls) is not None:
             cls.fields[node.name] = False
@@ -269,7 +305,7 @@ class Run(Statements):
 
     def _declare(self, node: ast.AnnAssign, name: str, cls: Class) -> None:
         """Take an annotated name in the body of a class for a field."""
-        annotated = {_last_name(one) for one in ast.walk(node.annotation) if isinstance(one, (ast.Name, ast.Attribute))}
+        annotated = {last_name(one) for one in ast.walk(node.annotation) if isinstance(one, (ast.Name, ast.Attribute))}
         if "ClassVar" in annotated:
             if node.value is not None:
                 cls.attributes[name] = self.evaluate(node.value)
@@ -277,7 +313,7 @@ class Run(Statements):
         if name == "meta":
             return
         cls.fields[name] = node.value is not None or bool(annotated & {"NotRequired", "Maybe"})
-        if isinstance(node.value, ast.Call) and _last_name(node.value.func) == "field":
+        if isinstance(node.value, ast.Call) and last_name(node.value.func) == "field":
             for keyword in node.value.keywords:
                 if keyword.arg == "default_factory":
                     cls.attributes[name] = (Factory(self.evaluate(keyword.value)),)
@@ -291,13 +327,6 @@ def base_names_of_own(cls: Class) -> set[str]:
     """Return the last names of the bases that a class names itself."""
     names = {base.name.rpartition(".")[2] for base in cls.bases if isinstance(base, (External, Class))}
     return names | ({"Protocol"} if any(name.endswith("Protocol") for name in names) else set())
-
-
-def _last_name(node: ast.expr) -> str:
-    """Return the name of a decorator or class, without what it is called with."""
-    if isinstance(node, ast.Call):
-        node = node.func
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
 def run(program: Program) -> list[Finding]:

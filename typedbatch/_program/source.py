@@ -220,7 +220,7 @@ class _Index:
             self.names.update(_names_of(node))
             if isinstance(node, (ast.Import, ast.ImportFrom)):
                 self.imports.update(imported_names(node, self._package))
-            elif isinstance(node, ast.Call) and _last_name(node.func) == "Batch":
+            elif isinstance(node, ast.Call) and last_name(node.func) == "Batch":
                 self.batch_fields.update(one.arg for one in node.keywords if one.arg)
             elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and not is_init:
                 self.late.add(node.attr)
@@ -259,5 +259,6 @@ def _names_of(node: ast.AST) -> Iterator[str]:
             pass
 
 
-def _last_name(node: ast.expr) -> str:
+def last_name(node: ast.expr) -> str:
+    """Return the name of a variable or attribute, without what stands before its last dot; else an empty string."""
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

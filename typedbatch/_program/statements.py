@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ from typedbatch._program.expressions import Expressions
 from typedbatch._program.heap import Changes, DictObject, InstanceObject, ListObject, ScopeObject
 from typedbatch._program.machine import Call, Loop
 from typedbatch._program.shipped import shipped
+from typedbatch._program.source import last_name
 from typedbatch._program.values import (
     ARRAY,
     NONE,
@@ -37,6 +38,8 @@ from typedbatch.batch import Batch
 _ROUNDS: Final = 3
 """Rounds of a loop. In all but the last, what a condition guards is not reported."""
 _MOST_ROUNDS: Final = 16
+_OF_FIELDS: Final = frozenset({"AttributeError", "KeyError", "LookupError", "MissingFieldError"})
+"""Exceptions that a read of a missing field raises."""
 _ASKING: Final = ("hasattr", "getattr")
 
 
@@ -113,7 +116,10 @@ class Statements(Expressions):
         """Set a variable."""
         scope = self.heap.read(self.frame.scope)
         assert isinstance(scope, ScopeObject)
-        self.write_scope(scope.elsewhere.get(name, self.frame.scope)).names[name] = value
+        outer = scope.elsewhere.get(name)
+        if outer is not None:
+            self.rebound[outer, name] = None
+        self.write_scope(outer or self.frame.scope).names[name] = value
 
     def _unpack(self, targets: list[ast.expr], value: Value) -> None:
         is_starred = any(isinstance(target, ast.Starred) for target in targets)
@@ -181,7 +187,8 @@ class Statements(Expressions):
             outer = scope.parent if isinstance(scope, ScopeObject) else None
             while outer is not None:
                 found = self.heap.read(outer)
-                assert isinstance(found, ScopeObject)
+                if not isinstance(found, ScopeObject):
+                    break
                 if name in found.names:
                     self.write_scope(self.frame.scope).elsewhere[name] = outer
                     break
@@ -377,13 +384,16 @@ class Statements(Expressions):
     def _try(self, node: ast.Try | ast.TryStar) -> None:
         guards, mark = self.guards, self.heap.begin()
         at_raise: Changes | None = {}
-        self.quiet += bool(node.handlers)
+        handles, asks = _handled([handler.type for handler in node.handlers])
+        self.frame.handles += handles
+        self.frame.asks += asks
         for statement in node.body:
             if self.is_alive():
                 self.run_block([statement])
                 if self.is_alive():
                     at_raise = self.heap.join(at_raise, self.heap.since(mark))
-        self.quiet -= bool(node.handlers)
+        self.frame.handles -= handles
+        self.frame.asks -= asks
         self.run_block(node.orelse)
         ended = self.heap.end(mark)
         for handler in node.handlers:
@@ -438,12 +448,15 @@ class Statements(Expressions):
             self.assign(item.optional_vars, union(*entered))
         if not self.is_alive():
             return
-        mark, suppresses = self.heap.begin(), _suppresses(item.context_expr)
-        self.quiet += suppresses
+        mark, suppressed = self.heap.begin(), _suppressed(item.context_expr)
+        handles, asks = _handled(suppressed or [])
+        self.frame.handles += handles
+        self.frame.asks += asks
         self._with(node, at + 1)
-        self.quiet -= suppresses
+        self.frame.handles -= handles
+        self.frame.asks -= asks
         ended = self.heap.end(mark)
-        self.heap.apply(self.heap.join({}, ended) if suppresses else ended)
+        self.heap.apply(self.heap.join({}, ended) if suppressed is not None else ended)
         for ref in left:
             for name in ("__exit__", "__aexit__"):
                 if self.is_alive():
@@ -458,11 +471,13 @@ class Statements(Expressions):
         def run(value: Value) -> None:
             inner = self._body, self.frames, self.quiet, self.exits
             self._body, self.frames, self.quiet, self.exits = outer, frames[:depth], quiet, exits
+            self.heap.writer = self.frame.number
             if target is not None:
                 self.assign(target, value)
             if self.is_alive():
                 self._with(node, at + 1)
             self._body, self.frames, self.quiet, self.exits = inner
+            self.heap.writer = self.frame.number
 
         self._body = (function.code, run)
         try:
@@ -479,10 +494,16 @@ def _asks(test: ast.expr) -> bool:
     )
 
 
-def _suppresses(node: ast.expr) -> bool:
-    """Return whether a context suppresses exceptions, as ``contextlib.suppress`` and ``pytest.raises`` do."""
-    return any(
-        (isinstance(one, ast.Name) and one.id in ("suppress", "raises"))
-        or (isinstance(one, ast.Attribute) and one.attr in ("suppress", "raises"))
-        for one in ast.walk(node)
-    )
+def _suppressed(node: ast.expr) -> list[ast.expr | None] | None:
+    """Return the exceptions that a context suppresses, as ``contextlib.suppress`` and ``pytest.raises`` do."""
+    if isinstance(node, ast.Call) and last_name(node.func) in ("suppress", "raises"):
+        return [*node.args]
+    return None
+
+
+def _handled(types: Sequence[ast.expr | None]) -> tuple[bool, bool]:
+    """Return whether exceptions have that of a missing field among them, and whether it is named."""
+    each = [one for type_ in types for one in (type_.elts if isinstance(type_, ast.Tuple) else [type_])]
+    names = {"Exception" if one is None else last_name(one) for one in each}
+    asks = bool(names & _OF_FIELDS)
+    return asks or bool(names & {"BaseException", "Exception"}), asks

@@ -34,12 +34,12 @@ class Array(Atom):
 
 
 class Ref(Atom):
-    """An object on the heap, by identity."""
+    """An object on the heap, by identity, and the number of the call that made it."""
 
-    __slots__ = ("number",)
+    __slots__ = ("maker",)
 
-    def __init__(self, number: int) -> None:
-        self.number = number
+    def __init__(self, maker: int) -> None:
+        self.maker = maker
 
 
 @dataclass(frozen=True, slots=True)
