@@ -223,7 +223,7 @@ class Attributes(Machine):
         batches = tuple(atom for atom in value if self.is_batch(atom))
         if batches and name is not None:
             if len(batches) == len(value):
-                return read_field(self, value, name, node)
+                return read_field(self, value, name, node, is_item=True)
             return union(UNKNOWN, read_field(self, batches, name, node, is_asked=True))
         found: list[Value] = []
         for atom in value:

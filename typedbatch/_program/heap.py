@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
 from typedbatch._program.source import Source
@@ -81,7 +81,10 @@ class BatchObject:
 
     def copy(self) -> BatchObject:
         """Return a copy, whose dict is another."""
-        return replace(self, fields=dict(self.fields))
+        return BatchObject(
+            dict(self.fields), self.is_open, self.declared, self.may_be_field, self.activation, self.round, self.group,
+            self.place,
+        )  # fmt: skip
 
 
 @dataclass(slots=True)

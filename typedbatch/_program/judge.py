@@ -28,7 +28,9 @@ _NEAR: Final = 0.75
 """Similarity from which on a name that nothing in the program sets is a slip of another, in a batch that is open."""
 
 
-def read_field(machine: Machine, value: Value, name: str, node: ast.AST | None, *, is_asked: bool = False) -> Value:
+def read_field(
+    machine: Machine, value: Value, name: str, node: ast.AST | None, *, is_asked: bool = False, is_item: bool = False
+) -> Value:
     """Return a field of what may be batches, and report it if none of them has it.
 
     Args:
@@ -37,6 +39,7 @@ def read_field(machine: Machine, value: Value, name: str, node: ast.AST | None, 
         name: Name of the field.
         node: The read, for the report; None if nothing is to be reported.
         is_asked: Whether the program can do without the field, as with a default.
+        is_item: Whether the name is a key, as in ``batch["items"]``, which is not a method.
     """
     found: list[Value] = []
     lacking: list[Ref] = []
@@ -49,7 +52,8 @@ def read_field(machine: Machine, value: Value, name: str, node: ast.AST | None, 
             continue
         names |= batch.fields.keys()
         field = batch.fields.get(name)
-        member = None if field is not None or is_asked else member_of(machine, atom, name, node)
+        is_field = field is not None or is_asked or (is_item and name in MEMBERS)
+        member = None if is_field else member_of(machine, atom, name, node)
         if field is not None:
             found.append(field.value)
             if field.is_sure or field.condition is None or is_asked:

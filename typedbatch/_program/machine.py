@@ -367,20 +367,27 @@ class Machine:
 
     def copy_batch(self, ref: Ref, *, is_typed: bool = True, may_be_field: bool = False, group: int = 0) -> Ref:
         """Return a copy of a batch, with copies of the batches in it."""
+        copied = self._copy(ref, {})
+        written = self.write_batch(copied)
+        written.may_be_field |= may_be_field
+        written.group = group or written.group
+        if not is_typed:
+            written.declared = None
+        return copied
+
+    def _copy(self, ref: Ref, done: dict[Ref, Ref]) -> Ref:
+        """Copy a batch, and each batch in it once, however often it is there."""
         copied = self._batch(ref).copy()
         copied.activation, copied.round = self.frame.number, self.round()
-        copied.may_be_field |= may_be_field
-        copied.group = group or copied.group
-        if not is_typed:
-            copied.declared = None
+        done[ref] = added = self.heap.add(copied)
         for name, one in copied.fields.items():
-            if any(self.is_batch(atom) for atom in one.value):
+            if any(isinstance(atom, Ref) and self.is_batch(atom) for atom in one.value):
                 nested = (
-                    self.copy_batch(atom) if isinstance(atom, Ref) and self.is_batch(atom) else atom
+                    done.get(atom) or self._copy(atom, done) if isinstance(atom, Ref) and self.is_batch(atom) else atom
                     for atom in one.value
                 )
                 copied.fields[name] = one._replace(value=tuple(nested))
-        return self.heap.add(copied)
+        return added
 
     def _batch(self, ref: Ref) -> BatchObject:
         found = self.heap.read(ref)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
+import numpy as np
+
 from typedbatch._program.containers import update, written_dict
 from typedbatch._program.heap import BatchObject, DictObject, InstanceObject, ListObject
 from typedbatch._program.judge import read_field
@@ -61,7 +63,8 @@ def call_external(machine: Machine, name: str, call: Call) -> Value:
         if last in _MAKE_ARRAYS:
             return ARRAY if is_plain else UNKNOWN
         if not is_plain:
-            return UNKNOWN
+            is_elementwise = root == "numpy" and isinstance(getattr(np, last, None), np.ufunc)
+            return machine.copied(call.first) if is_elementwise and call.first is not None else UNKNOWN
     return (Result(name),)
 
 

@@ -54,8 +54,9 @@ class Run(Statements):
     def __init__(self, program: Program) -> None:
         super().__init__(program)
         self._scopes: dict[Source, Ref] = {}
+        self._defined_codes: list[Code] = []
         self._owners: dict[Code, Ref] = {}
-        """Functions in the order in which the run came to their definitions, each with its scope."""
+        """Functions, each with the scope in which it was defined last."""
         self._statements |= {
             ast.AsyncFunctionDef: self._function,
             ast.ClassDef: self._class,
@@ -76,10 +77,8 @@ class Run(Statements):
             self.heap.end(mark)
             self.heap.keep(changes)
         self._open_shared()
-        done = 0
-        while done < len(self._owners):
-            code, scope = [*self._owners.items()][done]
-            done += 1
+        for code in self._defined_codes:  # More are added while functions run.
+            scope = self._owners[code]
             if not code.has_run and not isinstance(code.node, ast.Lambda) and self.steps < self.most_steps:
                 self._run_alone(code, scope)
         return sorted(self.findings.values(), key=lambda one: (one.path, one.line, one.column, one.message))
@@ -226,6 +225,8 @@ class Run(Statements):
     def _defined(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Ref, owner: Class | None = None) -> Code:
         code = self.code_of(node, node.name)
         code.owner = owner or code.owner
+        if code not in self._owners:
+            self._defined_codes.append(code)
         self._owners[code] = scope
         return code
 
