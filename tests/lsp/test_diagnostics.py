@@ -8,7 +8,7 @@ import pytest
 
 from tests.lsp.client import COLD, Editor
 from tests.lsp.conftest import OLDEST
-from typedbatch.cli.check import check
+from typedbatch.cli.mypy_run import check_types
 
 pytestmark = pytest.mark.slow
 
@@ -145,7 +145,7 @@ def learn(obs: Float[Tensor, "N T"], flag: bool):
     return batch.azt
 """
     (tmp_path / "same.py").write_text(program, "utf-8")
-    checked = check(folder=tmp_path, cache=tmp_path / "cache", python=None)
+    checked = check_types(folder=tmp_path, cache=tmp_path / "cache", python=None)
     assert checked.failure == ""
     found = editor.open("same.py", program)
     assert [(one["range"]["start"]["line"] + 1, one["code"], one["message"]) for one in found] == [

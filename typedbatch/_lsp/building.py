@@ -23,7 +23,16 @@ from mypy.modulefinder import BuildSource
 from mypy.options import Options
 
 from typedbatch._lsp.repair import repaired
-from typedbatch.cli.check import CACHE, exclusion, files_in, links_back, options_of_mypy, python_of, shadows_in, text_of
+from typedbatch.cli.mypy_run import (
+    CACHE,
+    exclusion,
+    files_in,
+    links_back,
+    options_of_mypy,
+    python_of,
+    shadows_in,
+    text_of,
+)
 from typedbatch.cli.settings import Settings, settings_of
 from typedbatch.errors import SettingError
 from typedbatch.mypy.command import RECURSION, allow_plugins

@@ -17,8 +17,8 @@ from typedbatch._lsp.findings import Findings
 from typedbatch._lsp.places import Places
 from typedbatch._lsp.reduced import reduced
 from typedbatch._lsp.repair import Cursor, repaired
-from typedbatch.cli.check import text_of, tree_of
 from typedbatch.cli.diagnostics import Diagnostic
+from typedbatch.cli.mypy_run import text_of, tree_of
 from typedbatch.errors import SettingError
 from typedbatch.mypy.batches.texts import use_texts
 from typedbatch.mypy.engine.observing import observe_files

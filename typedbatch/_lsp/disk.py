@@ -7,7 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from typedbatch.cli.check import check, files_in
+from typedbatch.cli.mypy_run import check_types, files_in
 from typedbatch.errors import SettingError
 
 
@@ -41,7 +41,7 @@ class ProjectOnDisk:
         """
         times = {path: path.stat().st_mtime_ns for path in files_in(self._root) if path.exists()}
         if times != self._times:
-            checked = check(python=self._python, cache=self._cache, folder=self._root)
+            checked = check_types(python=self._python, cache=self._cache, folder=self._root)
             if checked.failure:
                 raise SettingError(f"mypy could not check the project: {checked.failure}")
             self._times, self._found = times, {}

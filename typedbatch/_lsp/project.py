@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from typedbatch._lsp.process import EndedError, Process, RefusedError
 from typedbatch._lsp.reduced import sets_attributes
-from typedbatch.cli.check import tree_of
+from typedbatch.cli.mypy_run import tree_of
 
 
 @dataclass(frozen=True)

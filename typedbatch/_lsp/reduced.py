@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
-from typedbatch.cli.check import tree_of
+from typedbatch.cli.mypy_run import tree_of
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 

@@ -15,7 +15,7 @@ from mypy.types import AnyType, Instance, Type, get_proper_type
 from typedbatch._lsp.checker import Checker
 from typedbatch._lsp.fields import field_at
 from typedbatch.batch import Batch
-from typedbatch.cli.check import tree_of
+from typedbatch.cli.mypy_run import tree_of
 from typedbatch.errors import SettingError
 from typedbatch.mypy.nodes import nodes_in
 from typedbatch.mypy.types.fields import BATCH, alternatives, is_batch

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
-from typedbatch.cli.check import tree_of
+from typedbatch.cli.mypy_run import tree_of
 
 _MOST = 12
 """Lines that are taken out of a text, at most."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TextIO
 
 from typedbatch._lsp.disk import ProjectOnDisk
-from typedbatch.cli.check import OWN_CODES
+from typedbatch.cli.mypy_run import OWN_CODES
 from typedbatch.errors import TypedBatchError
 
 _RECURSION = 2**14

@@ -131,6 +131,12 @@ class Calls(Annotations):
             case _:
                 return UNKNOWN
 
+    def need_annotated(self, annotation: ast.expr, value: Value, node: ast.AST | None) -> None:
+        """Report a value that lacks fields of the protocol that it is annotated with."""
+        classes = self.classes_in(annotation)
+        if classes is not None and len(classes) == 1:
+            need(self, value, classes[0], node)
+
     # Functions of the program
 
     def run_unknown(self, function: Function | Method) -> None:
@@ -225,9 +231,8 @@ class Calls(Annotations):
         syntax, given = frame.code.node.args, call or Call(is_starred=True, has_more=True)
         positional = [*syntax.posonlyargs, *syntax.args]
         args = [*([] if receiver is None else [receiver]), *given.args]
-        names: dict[str, Value] = {}
-        for parameter, value in zip(positional, args, strict=False):
-            names[parameter.arg] = value
+        names = {parameter.arg: value for parameter, value in zip(positional, args, strict=False)}
+        args_at = {one.arg: at for at, one in enumerate(positional, -1 if receiver is not None else 0)}
         for parameter in [*positional[len(args) :], *syntax.kwonlyargs]:
             if parameter.arg in given.named:
                 names[parameter.arg] = given.named[parameter.arg]
@@ -260,10 +265,11 @@ class Calls(Annotations):
             if value == UNKNOWN:
                 names[parameter.arg] = self.annotated(parameter.annotation)
             elif call is not None and call.node is not None and caller is not None:
-                self._need_for(parameter.annotation, value, call.node)
+                at = args_at.get(parameter.arg)
+                self._need_for(parameter.annotation, value, call.argument(at, parameter.arg))
         self.write_scope(frame.scope).names.update(names)
 
-    def _need_for(self, annotation: ast.expr, value: Value, node: ast.AST) -> None:
+    def _need_for(self, annotation: ast.expr, value: Value, node: ast.AST | None) -> None:
         """Report an argument that lacks fields of the protocol that a parameter is annotated with, at the call."""
         classes = self.classes_in(annotation)
         if classes is not None and len(classes) == 1:

@@ -48,12 +48,14 @@ class Field(NamedTuple):
         is_sure: Whether every way here has set it.
         condition: The one ``if`` that decides whether it is set, if that is known.
         place: Where it is set.
+        is_assumed: Whether nothing sets it, and the run goes on as if something did, after its report.
     """
 
     value: Value
     is_sure: bool = True
     condition: Condition | None = None
     place: Place | None = None
+    is_assumed: bool = False
 
 
 @dataclass(slots=True)
@@ -78,6 +80,11 @@ class BatchObject:
     round: int = 0
     group: int = 0
     place: Place | None = None
+
+    @property
+    def names(self) -> set[str]:
+        """Names of the fields that something sets."""
+        return {name for name, field in self.fields.items() if not field.is_assumed}
 
     def copy(self) -> BatchObject:
         """Return a copy, whose dict is another."""

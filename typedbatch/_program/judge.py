@@ -50,7 +50,7 @@ def read_field(
         if batch is None or not isinstance(atom, Ref):
             is_known = is_known and is_none(atom)
             continue
-        names |= batch.fields.keys()
+        names |= batch.names
         field = batch.fields.get(name)
         is_field = field is not None or is_asked or (is_item and name in MEMBERS)
         member = None if is_field else member_of(machine, atom, name, node)
@@ -92,7 +92,7 @@ def _report_missing(machine: Machine, lacking: list[Ref], name: str, names: Coll
     made = next((batch.place for batch in batches if batch is not None and batch.place is not None), None)
     if machine.report(node, report.FIELD, report.missing(name, names, owner), [name], made):
         for ref in lacking:  # The program goes on as if it were there, so that it is reported once.
-            machine.set_field(ref, name, UNKNOWN)
+            machine.write_batch(ref).fields[name] = Field(UNKNOWN, is_assumed=True)
 
 
 def _report_maybe(machine: Machine, atom: Atom, name: str, condition: Condition, node: ast.AST) -> None:
@@ -153,7 +153,7 @@ def need(machine: Machine, value: Value, cls: Atom, node: ast.AST | None) -> Non
 
 def has_in(machine: Machine, value: Value) -> set[str]:
     """Return the names of the fields of batches."""
-    return {name for atom in value if (batch := machine.batch_at(atom)) is not None for name in batch.fields}
+    return {name for atom in value if (batch := machine.batch_at(atom)) is not None for name in batch.names}
 
 
 def made_at(machine: Machine, value: Value) -> Place | None:

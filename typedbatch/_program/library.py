@@ -399,7 +399,7 @@ def call_function(machine: Machine, name: str, call: Call) -> Value:
             machine.escape(value)
         return (Result(name),)
     if callable(found):
-        _check_arguments(machine, found, last, call)
+        _check_arguments(machine, found, call)
     row = FUNCTIONS.get(last)
     if row is not None:
         return row(machine, call)
@@ -407,15 +407,17 @@ def call_function(machine: Machine, name: str, call: Call) -> Value:
     return UNKNOWN
 
 
-def _check_arguments(machine: Machine, function: object, name: str, call: Call) -> None:
+def _check_arguments(machine: Machine, function: object, call: Call) -> None:
     """Report arguments that lack what the annotations of a function of this package ask for."""
     parameters = parameters_of(function)
-    given = list(zip((one for one in parameters if one.is_positional), call.args, strict=False))
-    given += [(one, call.named[one.name]) for one in parameters if one.name in call.named]
-    for parameter, value in given:
+    for at, parameter in enumerate(parameters):
+        value = call.get(at, parameter.name) if parameter.is_positional else call.named.get(parameter.name)
+        if value is None:
+            continue
         declared = declared_by(parameter.type) if parameter.type is not None else None
         if parameter.type is not None and declared is not None and declared.required:
-            need(machine, value, External(f"{parameter.type.__module__}.{parameter.type.__qualname__}"), call.node)
+            cls = External(f"{parameter.type.__module__}.{parameter.type.__qualname__}")
+            need(machine, value, cls, call.argument(at, parameter.name))
 
 
 def _extend(machine: Machine, call: Call) -> Value:

@@ -77,6 +77,16 @@ class Call:
         """Return an argument by its position or name."""
         return self.args[at] if len(self.args) > at else self.named.get(name)
 
+    def argument(self, at: int | None, name: str) -> ast.AST | None:
+        """Return the expression of an argument in the source, or the call if there is none."""
+        if not isinstance(self.node, ast.Call):
+            return self.node
+        for keyword in self.node.keywords:
+            if keyword.arg == name:
+                return keyword.value
+        is_listed = at is not None and not any(isinstance(one, ast.Starred) for one in self.node.args)
+        return self.node.args[at] if is_listed and at is not None and 0 <= at < len(self.node.args) else self.node
+
     def values(self) -> Iterator[Value]:
         """Yield all arguments."""
         yield from self.args
@@ -258,7 +268,8 @@ class Machine:
         source = self.frame.source
         start = (node.lineno, node.col_offset)
         end = (node.end_lineno or node.lineno, node.end_col_offset or node.col_offset)
-        finding = Finding(source.path, *start, *end, code, message, frozenset(names), tuple(self._trace(made)))
+        is_ignored, trace = source.ignores(node.lineno, code), tuple(self._trace(made))
+        finding = Finding(source.path, *start, *end, code, message, frozenset(names), trace, is_ignored)
         self.findings.setdefault((str(source.path), *start, message), finding)
         return True
 

@@ -27,6 +27,7 @@ class Finding:
     Attributes:
         names: Fields that it is about.
         trace: How the run came to it.
+        is_ignored: Whether a comment ``# type: ignore`` is at its line.
     """
 
     path: Path
@@ -38,6 +39,7 @@ class Finding:
     message: str
     names: frozenset[str]
     trace: tuple[Step, ...] = ()
+    is_ignored: bool = False
 
 
 def missing(name: str, names: Collection[str], owner: str = "Batch") -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import tokenize
 import warnings
 from collections.abc import Callable, Iterable, Iterator
@@ -15,6 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+_IGNORE: Final = re.compile(r"#\s*type:\s*ignore(?:\[(?P<codes>[\w\-\s,]+)\])?")
+_WHOLE: Final = re.compile(r"#\s*(?:type:\s*ignore|mypy:\s*ignore-errors)\b(?!\[)")
+_PARENTS: Final = {"batch-field": "attr-defined", "batch-argument": "arg-type"}
+"""Codes of mypy that a comment may name in place of ours."""
 _LIBRARY: Final = "typedbatch"
 _MOST_BYTES: Final = 5 * 2**20
 _ROOTS: Final = ("pyproject.toml", "setup.cfg", "setup.py", "mypy.ini", ".git")
@@ -36,7 +41,7 @@ class Source:
         names: Names that fields may get in its text.
         batch_fields: Keywords of calls of ``Batch``.
         late: Attributes that are set elsewhere than in ``__init__``.
-        lines: Number of its lines.
+        lines: Its lines.
     """
 
     name: str
@@ -48,12 +53,20 @@ class Source:
     names: frozenset[str]
     batch_fields: frozenset[str]
     late: frozenset[str]
-    lines: int
+    lines: tuple[str, ...]
 
     @property
     def package(self) -> str:
         """Name of the package that the module is in, or is; empty if there is none."""
         return self.name if self.is_package else self.name.rpartition(".")[0]
+
+    def ignores(self, line: int, code: str) -> bool:
+        """Return whether a comment at a line, or one for the whole file, ignores a code, as mypy reads them."""
+        if any(_WHOLE.match(text) for text in self.lines[:1]):
+            return True
+        found = _IGNORE.search(self.lines[line - 1]) if line <= len(self.lines) else None
+        names = re.split(r"[\s,]+", found["codes"] or code) if found is not None else []
+        return code in names or _PARENTS.get(code, code) in names
 
 
 class Files:
@@ -89,7 +102,7 @@ class Program:
         self.names = frozenset[str]().union(*(source.names for source in self.sources))
         self.batch_fields = frozenset[str]().union(*(source.batch_fields for source in self.sources))
         self.late = frozenset[str]().union(*(source.late for source in self.sources))
-        self.lines = sum(source.lines for source in self.sources)
+        self.lines = sum(len(source.lines) for source in self.sources)
         self._files = Files(self.sources)
 
     def find(self, name: str, near: Source) -> Source | None:
@@ -191,7 +204,7 @@ def _source_of(path: Path, read: Reader) -> Source | None:
     index.visit(tree)
     return Source(
         name, aliases, path, tree, is_package, frozenset(index.imports), frozenset(index.names),
-        frozenset(index.batch_fields), frozenset(index.late), text.count("\n") + 1,
+        frozenset(index.batch_fields), frozenset(index.late), tuple(text.splitlines()),
     )  # fmt: skip
 
 

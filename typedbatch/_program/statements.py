@@ -141,6 +141,8 @@ class Statements(Expressions):
     def _annotated_assignment(self, node: ast.AnnAssign) -> None:
         if node.value is not None:
             value = self.evaluate(node.value)
+            if self.is_alive():
+                self.need_annotated(node.annotation, value, node.value)
             self.assign(node.target, self.annotated(node.annotation) if value == UNKNOWN else value)
 
     def _augmented(self, node: ast.AugAssign) -> None:
@@ -373,6 +375,9 @@ class Statements(Expressions):
     def _return(self, node: ast.Return) -> None:
         value = self.evaluate(node.value) if node.value is not None else NONE
         if self.is_alive():
+            code = self.frame.code
+            if code is not None and code.returns is not None and node.value is not None and not code.is_generator:
+                self.need_annotated(code.returns, value, node.value)
             self.frame.returns.append((value, self.heap.since(self.frame.mark)))
         self.leave()
 

@@ -9,9 +9,10 @@ import platform
 import subprocess
 import sys
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from enum import StrEnum
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated, Any
@@ -28,8 +29,9 @@ from typedbatch._report import in_a_line, page_address, printable
 from typedbatch._validation.validate import validate_at
 from typedbatch.batch import Batch
 from typedbatch.cli.arguments import read, schema_named
-from typedbatch.cli.check import Checked, check, files_in
+from typedbatch.cli.check import check
 from typedbatch.cli.diagnostics import annotation, as_github, as_json, as_sarif, as_text
+from typedbatch.cli.mypy_run import Checked, files_in
 from typedbatch.errors import SchemaError, SettingError, TypedBatchError, did_you_mean
 from typedbatch.infer import infer_schema
 
@@ -81,6 +83,8 @@ Python = Annotated[Path | None, typer.Option(help="python whose packages the cod
 Cache = Annotated[
     Path | None, typer.Option("--cache-dir", help="folder for the next run; .typedbatch_cache in the root if left out")
 ]
+Mypy = Annotated[bool, typer.Option("--mypy", help="run mypy and its plugin, too, which know types and shapes")]
+Explain = Annotated[bool, typer.Option("--explain", help="print the lines by which the program comes to a mistake")]
 Watch = Annotated[bool, typer.Option("--watch", help="check again whenever a file changes, until interrupted")]
 Stdio = Annotated[bool, typer.Option("--stdio", help="speak on standard input and output, which is the only way")]
 
@@ -93,17 +97,19 @@ app: typer.Typer = typer.Typer(
 def run_check(
     paths: Paths = None,
     format: Annotated[CheckFormat, typer.Option(help="format of the output")] = CheckFormat.TEXT,
+    mypy: Mypy = False,
+    explain: Explain = False,
     python: Python = None,
     cache: Cache = None,
     watch: Watch = False,
 ) -> None:
-    """Check code with mypy and the plugin, beside another checker or none, and print what the plugin finds.
+    """Check code, beside any checker or none, and print what is found.
 
     Exit with 0 if there is nothing, 1 if there are findings, 2 if the program cannot be checked.
     """
     given = paths or []
     while True:
-        code = _check_once(given, format, python, cache)
+        code = _check_once(format, explain, partial(check, given, mypy=mypy, python=python, cache=cache))
         if not watch:
             raise typer.Exit(code)
         before = _times(given)
@@ -112,9 +118,9 @@ def run_check(
         typer.echo(f"--- {time.strftime('%H:%M:%S')}", err=True)
 
 
-def _check_once(paths: list[Path], format: CheckFormat, python: Path | None, cache: Path | None) -> int:
+def _check_once(format: CheckFormat, explain: bool, check: Callable[[], Checked]) -> int:
     try:
-        checked = check(paths, python=python, cache=cache)
+        checked = check()
     except SettingError as error:
         checked = Checked([], str(error))
     if checked.failure:
@@ -122,8 +128,9 @@ def _check_once(paths: list[Path], format: CheckFormat, python: Path | None, cac
         return 2
     if checked.warnings:
         typer.echo(checked.warnings, err=True)
-    formats = {"text": as_text, "json": as_json, "github": as_github, "sarif": as_sarif}
-    if text := formats[format](checked.found):
+    formats = {"json": as_json, "github": as_github, "sarif": as_sarif}
+    as_asked = formats.get(format, partial(as_text, explain=explain))
+    if text := as_asked(checked.found):
         typer.echo(text)
     if format is CheckFormat.TEXT:
         count = len(checked.found)

@@ -24,7 +24,7 @@ class Diagnostic:
     """A finding in a file, whose path is as it was given. Lines and columns count from 1.
 
     The code is as ``"batch-field"``, ``"syntax"`` for a file that cannot be read as Python, and ``"unchecked"`` for one
-    that is left out.
+    that is left out. The trace names the lines by which the program comes to the mistake.
     """
 
     file: str
@@ -35,6 +35,7 @@ class Diagnostic:
     severity: Literal["error", "note"]
     message: str
     code: str
+    trace: tuple[str, ...] = ()
 
     @property
     def page(self) -> str:
@@ -59,9 +60,9 @@ def parsed(output: str) -> list[Diagnostic]:
     return found
 
 
-def as_text(found: Iterable[Diagnostic]) -> str:
-    """Return one line for each diagnostic, as checkers print it."""
-    return "\n".join(map(str, found))
+def as_text(found: Iterable[Diagnostic], *, explain: bool = False) -> str:
+    """Return one line for each diagnostic, as checkers print it, with the lines of its trace below if asked for."""
+    return "\n".join("\n    ".join([str(one), *(one.trace if explain else ())]) for one in found)
 
 
 def as_json(found: Iterable[Diagnostic]) -> str:
