@@ -11,10 +11,11 @@ import os
 import re
 import tokenize
 import warnings
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 _IGNORE: Final = re.compile(r"#\s*type:\s*ignore(?:\[(?P<codes>[\w\-\s,]+)\])?")
 _WHOLE: Final = re.compile(r"#\s*(?:type:\s*ignore|mypy:\s*ignore-errors)\b(?!\[)")
@@ -24,19 +25,47 @@ _LIBRARY: Final = "typedbatch"
 _MOST_BYTES: Final = 5 * 2**20
 _ROOTS: Final = ("pyproject.toml", "setup.cfg", "setup.py", "mypy.ini", ".git")
 """Files that stand in the root of a project."""
+_GAP: Final = r"(?:[ \t]|\\\r?\n)*"
+_TO_THE_END: Final = r"(?:[^\n;\\]|\\\r?\n)*"
+_IMPORTS: Final = re.compile(
+    rf"\bfrom{_GAP}(\.*){_GAP}([\w.]*){_GAP}\bimport\b{_GAP}(\([^)]*\)|{_TO_THE_END})|\bimport{_GAP}({_TO_THE_END})"
+)
+_COMMENT: Final = re.compile(r"#[^\n'\"]*$", re.MULTILINE)
+"""A comment without quotation marks, as ``#`` may be inside a text; it may have a bracket that ends an import early."""
+_WORD: Final = re.compile(r"\w+")
+_DOTTED: Final = re.compile(r"[\w.]+")
 _LEFT_OUT: Final = ("venv", "node_modules", "site-packages", "build", "dist", "__pycache__")
 
 
 Reader = Callable[[Path], str]
+L = TypeVar("L", bound="Location")
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
-    """A file of a program.
+class Location:
+    """A file by the names under which it may be imported.
 
     Attributes:
         name: Full name of the module.
-        aliases: Other names under which it may be imported: with the folders around it.
+        aliases: Other names: with the folders around it.
+    """
+
+    path: Path
+    name: str
+    aliases: tuple[str, ...]
+    is_package: bool
+
+    @property
+    def package(self) -> str:
+        """Name of the package that the module is in, or is; empty if there is none."""
+        return self.name if self.is_package else self.name.rpartition(".")[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Source(Location):
+    """A file of a program.
+
+    Attributes:
         imports: Full names that it imports, which may be modules or members of them.
         names: Names that fields may get in its text.
         batch_fields: Keywords of calls of ``Batch``.
@@ -44,21 +73,12 @@ class Source:
         lines: Its lines.
     """
 
-    name: str
-    aliases: tuple[str, ...]
-    path: Path
     tree: ast.Module
-    is_package: bool
     imports: frozenset[str]
     names: frozenset[str]
     batch_fields: frozenset[str]
     late: frozenset[str]
     lines: tuple[str, ...]
-
-    @property
-    def package(self) -> str:
-        """Name of the package that the module is in, or is; empty if there is none."""
-        return self.name if self.is_package else self.name.rpartition(".")[0]
 
     def ignores(self, line: int, code: str) -> bool:
         """Return whether a comment at a line, or one for the whole file, ignores a code, as mypy reads them."""
@@ -69,16 +89,16 @@ class Source:
         return code in names or _PARENTS.get(code, code) in names
 
 
-class Files:
+class Files(Generic[L]):
     """Files by the names under which they may be imported."""
 
-    def __init__(self, sources: Iterable[Source]) -> None:
-        self._by_name: dict[str, list[Source]] = {}
+    def __init__(self, sources: Iterable[L]) -> None:
+        self._by_name: dict[str, list[L]] = {}
         for source in sources:
             for name in (source.name, *source.aliases):
                 self._by_name.setdefault(name, []).append(source)
 
-    def find(self, name: str, near: Source) -> Source | None:
+    def find(self, name: str, near: Location) -> L | None:
         """Return the module of a name; among several, the nearest to the file that imports it."""
         found = self._by_name.get(name)
         if found is None or len(found) == 1:
@@ -149,50 +169,60 @@ def files_in(root: Path) -> Iterator[Path]:
 def programs_of(files: Iterable[Path], read: Reader = read_text) -> list[Program]:
     """Return the programs among files, without those that do not import typedbatch.
 
-    Files that cannot be read or parsed are left out.
+    Files that cannot be read or parsed are left out. Those of which no import leads to typedbatch are not parsed.
     """
-    every = [source for file in sorted({*files}) if (source := _source_of(file, read)) is not None]
-    sources = [source for source in every if source.name.partition(".")[0] != _LIBRARY]
-    known = Files(sources)
-    leader = {source: source for source in sources}
-
-    def top(source: Source) -> Source:
-        while leader[source] is not source:
-            leader[source] = source = leader[leader[source]]
-        return source
-
-    for source in sources:
-        for found in _imported(source, known):
-            one, other = sorted((top(source), top(found)), key=lambda one: one.path)
-            leader[other] = one
-    groups: dict[Source, list[Source]] = {}
-    for source in sources:
-        groups.setdefault(top(source), []).append(source)
-    return [
-        Program(group)
-        for group in groups.values()
-        if any(name.partition(".")[0] == _LIBRARY for source in group for name in source.imports)
-    ]
+    texts: dict[Location, str] = {}
+    for file in sorted({*files}):
+        location = _located(file)
+        if location.name.partition(".")[0] != _LIBRARY:
+            with suppress(OSError, SyntaxError):
+                texts[location] = read(file)
+    if not any(_LIBRARY in text for text in texts.values()):
+        return []
+    programs: list[Program] = []
+    for group in _groups(texts):
+        if any(_LIBRARY in texts[location] for location in group):
+            sources = [found for one in group if (found := _parsed(one, texts[one])) is not None]
+            if any(name.partition(".")[0] == _LIBRARY for source in sources for name in source.imports):
+                programs.append(Program(sources))
+    return programs
 
 
-def _imported(source: Source, known: Files) -> Iterator[Source]:
-    """Yield the files that a file imports, with the packages that they are in."""
-    for name in source.imports:
-        parts = name.split(".")
-        for end in range(len(parts), 0, -1):
-            found = known.find(".".join(parts[:end]), source)
-            if found is not None:
-                yield found
+def _groups(texts: Mapping[Location, str]) -> Iterable[list[Location]]:
+    """Return the files that belong together, as one imports another, found by a search of their texts."""
+    known = Files(texts)
+    leader = {location: location for location in texts}
+
+    def top(location: Location) -> Location:
+        while leader[location] is not location:
+            leader[location] = location = leader[leader[location]]
+        return location
+
+    for location, text in texts.items():
+        for name in _searched(text, location.package):
+            parts = name.split(".")
+            for end in range(len(parts), 0, -1):
+                found = known.find(".".join(parts[:end]), location)
+                if found is not None:
+                    one, other = sorted((top(location), top(found)), key=lambda one: one.path)
+                    leader[other] = one
+    groups: dict[Location, list[Location]] = {}
+    for location in texts:
+        groups.setdefault(top(location), []).append(location)
+    return groups.values()
 
 
-def _source_of(path: Path, read: Reader) -> Source | None:
-    try:
-        text = read(path)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(text)
-    except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
+def _searched(text: str, package: str) -> Iterator[str]:
+    """Yield the full names that a text imports, without parsing it; those in comments and strings may be among them."""
+    for dots, module, inside, plain in _IMPORTS.findall(_COMMENT.sub("", text)):
+        if plain:
+            yield from _DOTTED.findall(plain)
+        else:
+            base = _absolute(module, len(dots), package)
+            yield from (f"{base}.{name}" if base else name for name in ("", *_WORD.findall(inside)))
+
+
+def _located(path: Path) -> Location:
     above = _above_packages(path.parent)
     parts = path.relative_to(above).with_suffix("").parts
     is_package = parts[-1] == "__init__" and len(parts) > 1
@@ -200,11 +230,21 @@ def _source_of(path: Path, read: Reader) -> Source | None:
     project = root_of(path)
     around = above.relative_to(project).parts if above.is_relative_to(project) else ()
     aliases = tuple(".".join([*around[at:], name]) for at in range(len(around)))
-    index = _Index(name if is_package else name.rpartition(".")[0])
+    return Location(path, name, aliases, is_package)
+
+
+def _parsed(location: Location, text: str) -> Source | None:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    index = _Index(location.package)
     index.visit(tree)
     return Source(
-        name, aliases, path, tree, is_package, frozenset(index.imports), frozenset(index.names),
-        frozenset(index.batch_fields), frozenset(index.late), tuple(text.splitlines()),
+        location.path, location.name, location.aliases, location.is_package, tree, frozenset(index.imports),
+        frozenset(index.names), frozenset(index.batch_fields), frozenset(index.late), tuple(text.splitlines()),
     )  # fmt: skip
 
 
@@ -244,11 +284,16 @@ def imported_names(node: ast.Import | ast.ImportFrom, package: str) -> list[str]
     """Return the full names that a statement imports, each with ``*`` for everything of a module."""
     if isinstance(node, ast.Import):
         return [alias.name for alias in node.names]
-    base = node.module or ""
-    if node.level:
-        parts = package.split(".") if package else []
-        base = ".".join([*parts[: len(parts) - node.level + 1], *([node.module] if node.module else [])])
+    base = _absolute(node.module or "", node.level, package)
     return [f"{base}.{alias.name}" if base else alias.name for alias in node.names]
+
+
+def _absolute(module: str, dots: int, package: str) -> str:
+    """Return the full name of a module that a file of a package imports with a number of dots."""
+    if not dots:
+        return module
+    parts = package.split(".") if package else []
+    return ".".join([*parts[: len(parts) - dots + 1], *([module] if module else [])])
 
 
 def _names_of(node: ast.AST) -> Iterator[str]:
