@@ -28,7 +28,7 @@ from typedbatch.mypy.batches.carried import carry, carry_bound, is_bound_to_batc
 from typedbatch.mypy.batches.program import NAMES, digest_of_file, program_of
 from typedbatch.mypy.batches.questions import use_own_codes
 from typedbatch.mypy.engine.members import MODULE
-from typedbatch.mypy.engine.pending import CALLED, look, note, switch
+from typedbatch.mypy.engine.pending import CALLED, expect, look, note, switch
 from typedbatch.mypy.internals import current_checker, has_batches, plugins_behind, publish
 from typedbatch.mypy.settings import wants_own_codes, wants_shapes, wants_unused_dims
 from typedbatch.mypy.types import arguments, attributes, construct, declare, extend, rows, shortcuts
@@ -36,6 +36,7 @@ from typedbatch.mypy.types.fields import BATCH
 from typedbatch.mypy.types.methods import METHODS, RAGGED, numbered, padded
 from typedbatch.mypy.types.numpy_functions import of_batches
 from typedbatch.mypy.types.reworded import Rewording
+from typedbatch.mypy.whole_program import digest_of_program, forget
 
 _rewording = Rewording()
 _SWITCH = "TYPEDBATCH_PLUGIN"
@@ -62,6 +63,7 @@ class TypedBatchPlugin(Plugin):
         self._own_codes = wants_own_codes()
         switch(on=self._shapes, unused_dims=self._unused_dims)
         use_own_codes(self._own_codes)
+        forget()
 
     def report_config_data(self, ctx: ReportConfigContext) -> str:
         """Return the settings, and digests of the plugin's code and of the names in the program of a file.
@@ -69,7 +71,7 @@ class TypedBatchPlugin(Plugin):
         mypy asks for it for every file, and does not use what it has in its cache under another text.
         """
         program = program_of(ctx.path, ctx.id)
-        text = f"{digest()} {self._shapes} {self._unused_dims} {self._own_codes}"
+        text = f"{digest()} {self._shapes} {self._unused_dims} {self._own_codes} {digest_of_program(ctx.path)}"
         return f"{text} {program.digest}" if program is not None else text
 
     def get_customize_class_mro_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
@@ -115,6 +117,7 @@ class TypedBatchPlugin(Plugin):
         if api is not None:
             _rewording.watch(api)
             publish(api, NAMES, lambda: digest_of_file(api.path))
+            expect(api)
         if fullname == BATCH:
             return _constructing
         if fullname in _JOINING:

@@ -38,6 +38,7 @@ from typedbatch.mypy.engine.report import Report, Said
 from typedbatch.mypy.engine.unused import note_unused
 from typedbatch.mypy.internals import function_around, is_reported, module_around, publish, put_off, reporting_for
 from typedbatch.mypy.nodes import keeping
+from typedbatch.mypy.whole_program import is_of_program, report_findings
 
 CALLED = "builtins.object"
 _LAST = "<shapes>"
@@ -67,6 +68,19 @@ def note(api: Any) -> None:
         return
     _pending.setdefault(tree, {})[around] = None
     put_off(api, _LAST, lambda: _last(api, tree))
+
+
+def expect(api: Any) -> None:
+    """Report what a run of the program finds in the file that is being checked, when all else in it is done."""
+    tree = module_around(api)
+    if tree is None or _expected.get(tree.fullname) is tree or not is_reported(api):
+        return
+    _expected[tree.fullname] = tree
+    if is_of_program(tree, api):
+        put_off(api, _LAST, lambda: _last(api, tree))
+
+
+_expected: dict[str, MypyFile] = {}
 
 
 def _last(api: Any, tree: MypyFile) -> FuncDef:
@@ -109,6 +123,7 @@ def _look(ctx: FunctionContext, tree: MypyFile) -> None:
     _send(ctx.api, tree, said)
     for question in unanswered():
         ctx.api.fail(question.message, question.place, code=question.code)
+    report_findings(ctx.api, tree)
 
 
 def _send(api: Any, tree: MypyFile, said: Sequence[tuple[Any, dict[Context, Said]]]) -> None:

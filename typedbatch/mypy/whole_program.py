@@ -1,0 +1,164 @@
+"""Findings of a run of the whole program that lie in the file which mypy checks.
+
+What a run finds depends on the texts of all files of the program and on nothing else, so the verdict on a file is the
+same in any order, from the cache and in the daemon. Each file depends on all others of its program.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+from mypy.errorcodes import ErrorCode
+from mypy.nodes import ClassDef, Context, Decorator, FuncDef, MypyFile
+
+from typedbatch._program.report import Finding
+from typedbatch._program.run import run
+from typedbatch._program.source import Program, files_in, programs_of, root_of
+from typedbatch.mypy import messages
+from typedbatch.mypy.batches.texts import text_in, version_of
+from typedbatch.mypy.internals import Api, depend, errors_of, publish, reporting_for
+
+TEXTS: Final = "_<texts>"
+"""Name of the symbol of a file that changes with the texts of its program."""
+_CODES: Final = {code.code: code for code in (messages.FIELD, messages.MAYBE, messages.ARGUMENT, messages.EXTEND)}
+_QUOTED: Final = re.compile(r'"(\w+)"')
+_LIBRARIES: Final = ("site-packages", "typeshed")
+
+
+class _Root:
+    """The programs of a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.versions = self._listed()
+        self.programs = {
+            source.path: known
+            for known in map(_Known, programs_of(self.versions, _text_of))
+            for source in known.program.sources
+        }
+
+    def has_changed(self) -> bool:
+        """Return whether a file has changed, or is there or gone since."""
+        return self._listed() != self.versions
+
+    def _listed(self) -> dict[Path, int]:
+        return {path: version_of(path) for path in files_in(self._folder)}
+
+
+class _Known:
+    """A program, which is run when somebody asks for what is found."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+
+    @cached_property
+    def digest(self) -> str:
+        """Text that changes with the text of any file."""
+        found = sha256()
+        for source in self.program.sources:
+            found.update("\n".join([str(source.path), *source.lines]).encode("utf-8", "surrogatepass"))
+        return found.hexdigest()[:16]
+
+    @cached_property
+    def found(self) -> list[Finding]:
+        """What a run finds in all of its files."""
+        return run(self.program)
+
+
+_roots: dict[Path, _Root] = {}
+
+
+def forget() -> None:
+    """Forget what is known of files, before another run of mypy."""
+    _roots.clear()
+
+
+def digest_of_program(path: str) -> str:
+    """Return a text that changes with the program that a file belongs to; empty if there is none."""
+    known = _known_of(path)
+    return known.digest if known is not None else ""
+
+
+def _known_of(path: str, *, may_have_changed: bool = False) -> _Known | None:
+    file = Path(path).absolute()
+    if file.suffix != ".py" or any(part in _LIBRARIES for part in file.parts):
+        return None
+    folder = root_of(file)
+    root = _roots.get(folder)
+    if root is None or (may_have_changed and root.has_changed()):
+        root = _roots[folder] = _Root(folder)
+    return root.programs.get(file)
+
+
+def _text_of(path: Path) -> str:
+    text = text_in(path)
+    if not text:
+        raise OSError(f"{path} has no text")
+    return text
+
+
+def is_of_program(tree: MypyFile, api: Api) -> bool:
+    """Return whether a file is of a program that uses typedbatch, and have it checked again with the others of it."""
+    known = _known_of(tree.path, may_have_changed=api.options.fine_grained_incremental)
+    if known is None:
+        return False
+    publish(api, TEXTS, lambda: sha256("\n".join(_lines_of(known, tree)).encode("utf-8", "surrogatepass")).hexdigest())
+    return True
+
+
+def _lines_of(known: _Known, tree: MypyFile) -> tuple[str, ...]:
+    file = Path(tree.path).absolute()
+    return next((source.lines for source in known.program.sources if source.path == file), ())
+
+
+def report_findings(api: Api, tree: MypyFile) -> None:
+    """Report what a run of the program finds in a file, but for what is reported there already."""
+    known = _known_of(tree.path)
+    if known is None:
+        return
+    functions = list(_functions_in(tree))
+    if api.options.fine_grained_incremental:
+        for function in [None, *functions]:
+            with reporting_for(api, function):
+                for source in known.program.sources:
+                    depend(api, source.name, f"{source.name}.{TEXTS}")
+    file, reported = Path(tree.path).absolute(), _reported(api, tree)
+    for finding in known.found:
+        lines = [finding.line, *(step.line for step in finding.trace if step.path == file)]
+        if finding.path != file or any(finding.names & reported.get(line, set()) for line in lines):
+            continue
+        place = Context(finding.line, finding.column)
+        place.end_line, place.end_column = finding.end_line, finding.end_column
+        around = [one for one in functions if one.line <= finding.line <= (one.end_line or one.line)]
+        with reporting_for(api, around[-1] if around else None):
+            api.fail(finding.message, place, code=_code_of(finding))
+
+
+def _code_of(finding: Finding) -> ErrorCode:
+    return _CODES[finding.code]
+
+
+def _reported(api: Api, tree: MypyFile) -> dict[int, set[str]]:
+    """Return the names in reports so far, by their lines."""
+    errors: Any = errors_of(api)
+    found: dict[int, set[str]] = {}
+    for one in errors.error_info_map.get(tree.path, ()) if errors is not None else ():
+        if one.severity == "error":
+            found.setdefault(one.line, set()).update(_QUOTED.findall(one.message))
+    return found
+
+
+def _functions_in(tree: MypyFile | ClassDef) -> Iterator[FuncDef]:
+    """Yield the functions and methods of a file, without those in functions."""
+    for statement in tree.defs.body if isinstance(tree, ClassDef) else tree.defs:
+        if isinstance(statement, ClassDef):
+            yield from _functions_in(statement)
+        else:
+            function = statement.func if isinstance(statement, Decorator) else statement
+            if isinstance(function, FuncDef):
+                yield function
