@@ -17,6 +17,8 @@ _OF_ELEMENTS: Final = frozenset({
     "AsyncGenerator", "AsyncIterable", "AsyncIterator", "Collection", "Generator", "Iterable", "Iterator", "List",
     "MutableSequence", "Sequence", "Set", "deque", "frozenset", "list", "set",
 })  # fmt: skip
+_DYNAMIC: Final = frozenset({"DynamicBatch"})
+"""Records that may have other fields than they declare."""
 _NOT_INSTANCES: Final = frozenset({"Enum", "IntEnum", "StrEnum", "TypedDict"})
 
 
@@ -74,7 +76,9 @@ class Annotations(Attributes):
             return (self.batch(is_open=True),)
         if declared is not None and isinstance(cls, (Class, External)):
             fields = dict.fromkeys(sorted(declared.required | declared.optional), UNKNOWN)
-            return (self.batch(fields, is_open=True, declared=cls),)
+            batch = self.batch(fields, is_open=True, declared=cls)
+            self.write_batch(batch).is_annotated = bool(fields) and not base_names(cls) & _DYNAMIC
+            return (batch,)
         return self.instance(cls) if isinstance(cls, Class) else UNKNOWN
 
     def instance(self, cls: Class) -> Value:

@@ -279,7 +279,7 @@ class Attributes(Machine):
                     self.set_attribute(value, key.value, given, node)
                     return
                 if not _takes_rows(index, syntax):
-                    self.write_batch(atom).is_open = True
+                    self.open_batch(atom)
             elif isinstance(found, InstanceObject):
                 if self.call_special(atom, "__setitem__", [index, given]) is None:
                     self.escape(given)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from copy import copy
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
@@ -64,6 +65,7 @@ class BatchObject:
 
     Attributes:
         is_open: Whether it may have other fields, too.
+        is_annotated: Whether its annotation alone says which fields it has, which holds for reads, too.
         declared: The record or protocol that it is.
         may_be_field: Whether it may be the value of a field instead, as ``batch[key]`` is for an unknown key.
         activation: The call that made it.
@@ -74,6 +76,7 @@ class BatchObject:
 
     fields: dict[str, Field]
     is_open: bool = False
+    is_annotated: bool = False
     declared: Class | External | None = None
     may_be_field: bool = False
     activation: int = 0
@@ -88,10 +91,9 @@ class BatchObject:
 
     def copy(self) -> BatchObject:
         """Return a copy, whose dict is another."""
-        return BatchObject(
-            dict(self.fields), self.is_open, self.declared, self.may_be_field, self.activation, self.round, self.group,
-            self.place,
-        )  # fmt: skip
+        copied = copy(self)
+        copied.fields = dict(self.fields)
+        return copied
 
 
 @dataclass(slots=True)
@@ -318,6 +320,7 @@ def _joined(one: Object, other: Object, condition: Condition | None) -> Object:
         if condition is not None and (joined.activation, joined.round) != (condition.activation, condition.round):
             condition = None
         joined.is_open |= other.is_open
+        joined.is_annotated &= other.is_annotated
         joined.may_be_field |= other.may_be_field
         joined.fields = dict(_joined_fields(joined.fields, other.fields, condition))
     elif isinstance(joined, ListObject) and isinstance(other, ListObject):

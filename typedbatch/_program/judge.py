@@ -84,7 +84,7 @@ def read_field(
 
 def _report_missing(machine: Machine, lacking: list[Ref], name: str, names: Collection[str], node: ast.AST) -> None:
     batches = [machine.batch_at(ref) for ref in lacking]
-    if any(batch is not None and batch.is_open for batch in batches):
+    if any(batch is not None and batch.is_open and not batch.is_annotated for batch in batches):
         if name in machine.program.names or not get_close_matches(name, sorted(names), 1, _NEAR):
             return
         names = get_close_matches(name, sorted(names), 1, _NEAR)

@@ -67,7 +67,7 @@ def merge(machine: Machine, batch: Ref, value: Value) -> None:
     """Do what ``batch.update(value)`` does."""
     parts = [_fields_of(machine, atom) for atom in value]
     if any(is_open for _, is_open in parts):
-        machine.write_batch(batch).is_open = True
+        machine.open_batch(batch)
     every = [fields for fields, _ in parts]
     for name in dict.fromkeys(name for fields in every for name in fields):
         given = [fields[name] for fields in every if name in fields]
@@ -103,7 +103,7 @@ def join(machine: Machine, value: Value) -> Ref:
     batch = machine.batch()
     batches = tuple(atom for atom in value if machine.is_batch(atom))
     if not batches or len(batches) < len(value):
-        machine.write_batch(batch).is_open = True
+        machine.open_batch(batch)
     if batches:
         merge(machine, batch, batches)
         declared = [found.declared for atom in batches if (found := machine.batch_at(atom)) is not None]
@@ -156,7 +156,7 @@ def _update(machine: Machine, batch: Ref, call: Call) -> Value:
     for value in call.args:
         merge(machine, batch, value)
     if call.has_more or call.is_starred:
-        machine.write_batch(batch).is_open = True
+        machine.open_batch(batch)
     for name, value in call.named.items():
         machine.set_field(batch, name, value, node=call.node)
     return NONE
@@ -251,7 +251,7 @@ def _items(machine: Machine, batch: Ref, call: Call) -> Value:
 def _set_array_at_key(machine: Machine, batch: Ref, call: Call) -> Value:
     key = text_of(call.get(1, "key"))
     if key is None:
-        machine.write_batch(batch).is_open = True
+        machine.open_batch(batch)
     else:
         machine.set_field(batch, key, UNKNOWN)
     return NONE
@@ -268,7 +268,7 @@ def _to_dict(machine: Machine, batch: Ref, call: Call) -> Value:
 def _set_by_name(machine: Machine, batch: Ref, call: Call) -> Value:
     name = text_of(call.first)
     if name is None:
-        machine.write_batch(batch).is_open = True
+        machine.open_batch(batch)
     else:
         machine.set_field(batch, name, call.args[1] if len(call.args) > 1 else UNKNOWN, node=call.node)
     return NONE

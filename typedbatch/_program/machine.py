@@ -155,7 +155,7 @@ class Machine:
         self.trial: tuple[int, int] | None = None
         self.steps = 0
         self.most_steps = _LEAST_STEPS + _STEPS_PER_LINE * program.lines
-        self.findings: dict[tuple[str, int, int, str], Finding] = {}
+        self.findings: dict[tuple[str, int, int, tuple[str, ...]], Finding] = {}
         self.rebound: dict[tuple[Ref, str], None] = {}
         self._guards_made = 0
         self._frames_made = 0
@@ -270,7 +270,7 @@ class Machine:
         end = (node.end_lineno or node.lineno, node.end_col_offset or node.col_offset)
         is_ignored, trace = source.ignores(node.lineno, code), tuple(self._trace(made))
         finding = Finding(source.path, *start, *end, code, message, frozenset(names), trace, is_ignored)
-        self.findings.setdefault((str(source.path), *start, message), finding)
+        self.findings.setdefault((str(source.path), *start, tuple(sorted(finding.names))), finding)
         return True
 
     def _is_early(self) -> bool:
@@ -309,6 +309,11 @@ class Machine:
         assert isinstance(found, BatchObject)
         return found
 
+    def open_batch(self, ref: Ref) -> None:
+        """Take it that a batch may have any other field."""
+        written = self.write_batch(ref)
+        written.is_open, written.is_annotated = True, False
+
     def write_scope(self, ref: Ref) -> ScopeObject:
         """Return a scope to be changed."""
         found = self.heap.write(ref)
@@ -338,7 +343,9 @@ class Machine:
     ) -> Ref:
         """Make a batch."""
         place = Place(self.frame.source, node) if node is not None else None
-        made = BatchObject({}, is_open, declared, activation=self.frame.number, round=self.round(), place=place)
+        made = BatchObject(
+            {}, is_open, declared=declared, activation=self.frame.number, round=self.round(), place=place
+        )
         ref = self.heap.add(made)
         for name, value in (fields or {}).items():
             self.set_field(ref, name, value)
@@ -452,8 +459,8 @@ class Machine:
         """Open an object, and return what it holds."""
         found = self.heap.read(ref)
         if isinstance(found, BatchObject):
-            if not found.is_open:
-                self.write_batch(ref).is_open = True
+            if not found.is_open or found.is_annotated:
+                self.open_batch(ref)
             return [atom for one in found.fields.values() for atom in one.value]
         if isinstance(found, InstanceObject):
             return [atom for value in found.attributes.values() for atom in value]
@@ -490,7 +497,7 @@ class Machine:
             if found is None or not isinstance(atom, Ref):
                 continue
             if name is None:
-                self.write_batch(atom).is_open = True
+                self.open_batch(atom)
             elif name not in found.fields or not found.fields[name].is_sure:
                 before = found.fields.get(name, Field(UNKNOWN))
                 self.write_batch(atom).fields[name] = before._replace(is_sure=False, condition=None)

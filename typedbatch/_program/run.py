@@ -93,7 +93,7 @@ class Run(Statements):
             found = self.heap.read(ref)
             if isinstance(found, BatchObject):
                 written = self.write_batch(ref)
-                written.is_open = True
+                written.is_open, written.is_annotated = True, False
                 written.fields = {name: Field(union(one.value, UNKNOWN), False) for name, one in written.fields.items()}
             elif isinstance(found, (ListObject, DictObject)):
                 self.escape((ref,))

@@ -1,0 +1,156 @@
+"""Batches in attributes, which methods set in the order of time."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from typedbatch import Batch
+
+
+class Learner:
+    def __init__(self):
+        self.batch = None
+        self.stats = Batch(loss=0.0)
+
+    def prepare(self):
+        self.batch = Batch(obs=np.zeros(3), act=np.zeros(3))
+
+    def update(self):
+        if self.batch is None:
+            return 0.0
+        self.stats.loss = self.batch.obs.mean()
+        return self.batch.rew.mean()  # E: rew
+
+    def report(self):
+        return self.stats.losses  # E: losses
+
+
+learner = Learner()
+learner.prepare()
+learner.update()
+learner.report()
+
+
+class Source(ABC):
+    @abstractmethod
+    def draw(self) -> Batch: ...
+
+    def mean(self):
+        return self.draw().rew.mean()  # E: rew
+
+
+class Constant(Source):
+    def draw(self):
+        return Batch(obs=np.zeros(3))
+
+
+class Paid(Source):
+    def draw(self):
+        return Batch(obs=np.zeros(3), rew=np.ones(3))
+
+
+Constant().mean()
+Paid().mean()
+
+
+class Base:
+    def make(self):
+        return Batch(obs=np.zeros(3))
+
+
+class Derived(Base):
+    def make(self):
+        batch = super().make()
+        batch.rew = np.ones(3)
+        return batch
+
+
+Derived().make().rew
+Base().make().rew  # E: rew
+
+
+@dataclasses.dataclass
+class State:
+    step: int = 0
+    batch: Batch = dataclasses.field(default_factory=lambda: Batch(obs=np.zeros(3)))
+
+
+State().batch.obs
+State().batch.rew  # E: rew
+State(batch=Batch(rew=1)).batch.rew
+
+
+class Lazy:
+    @functools.cached_property
+    def batch(self):
+        return Batch(obs=np.zeros(3))
+
+    @property
+    def first(self):
+        return self.batch[0]
+
+    @classmethod
+    def default(cls):
+        return cls()
+
+    @staticmethod
+    def empty():
+        return Batch(obs=np.zeros(0))
+
+
+Lazy.default().batch.obs
+Lazy.default().first.act  # E: act
+Lazy.empty().rew  # E: rew
+
+
+class Model:
+    def forward(self, obs):
+        return Batch(logits=obs, state=None)
+
+
+Model()(np.zeros(3)).logits
+Model()(np.zeros(3)).act  # E: act
+
+
+class Changed:
+    def __init__(self):
+        self.batch = Batch(obs=np.zeros(3))
+
+    def extend(self):
+        self.batch.rew = np.ones(3)
+
+    def read(self):
+        return self.batch.rew
+
+
+changed = Changed()
+changed.extend()
+changed.read()
+
+
+class Stack:
+    def __init__(self):
+        self._items = [Batch(obs=np.zeros(3))]
+
+    def __getitem__(self, index):
+        return self._items[index]
+
+    def __iter__(self):
+        return iter(self._items)
+
+    def __enter__(self):
+        return self._items[0]
+
+    def __exit__(self, *_):
+        self._items[0].closed = True
+
+
+Stack()[0].rew  # E: rew
+for batch in Stack():
+    batch.rew  # E: rew
+with Stack() as entered:
+    entered.rew  # E: rew

@@ -1,0 +1,177 @@
+"""What conditions, loops and exceptions leave open, and what they do not."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+
+import numpy as np
+
+from typedbatch import Batch, ObsBatchProtocol, conforms
+
+FLAG = len(sys.argv) > 1
+
+
+def one_branch():
+    batch = Batch(obs=1)
+    if FLAG:
+        batch.rew = 1
+    batch.rew  # E: rew
+
+
+def both_branches():
+    batch = Batch(obs=1)
+    if FLAG:
+        batch.rew = 1
+    else:
+        batch.rew = 2
+    batch.rew
+
+
+def same_flag():
+    batch = Batch(obs=1)
+    if FLAG:
+        batch.rew = 1
+    if FLAG:
+        batch.rew
+
+
+def early():
+    batch = Batch(obs=1)
+    if FLAG:
+        batch.rew = 1
+    if not FLAG:
+        return None
+    return batch.rew
+
+
+def first_round(values):
+    total = Batch(count=0)
+    for i, value in enumerate(values):
+        if i == 0:
+            total.sum = np.zeros(3)
+        total.sum = total.sum + value
+        total.count += 1
+    return total.sum / total.count if values else None
+
+
+first_round([])
+first_round([np.zeros(3)] * 3)
+
+
+def state_machine():
+    batch, state = Batch(obs=1), "begin"
+    while state != "end":
+        if state == "begin":
+            batch.rew = 1
+            state = "middle"
+        elif state == "middle":
+            batch.rew
+            state = "end"
+
+
+def asked():
+    batch = Batch(obs=1)
+    if "rew" in batch:
+        batch.rew
+    if hasattr(batch, "act"):
+        batch.act
+    return getattr(batch, "done", None)
+
+
+def tried():
+    batch = Batch(obs=1)
+    try:
+        return batch.rew
+    except AttributeError:
+        return None
+
+
+def tried_for_another():
+    batch = Batch(obs=1)
+    try:
+        return batch.rew  # E: rew
+    except ValueError:
+        return None
+
+
+def suppressed():
+    with contextlib.suppress(KeyError):
+        Batch(obs=1)["rew"]
+
+
+def known(kind="ppo"):
+    batch = Batch(obs=1)
+    if kind == "ppo":
+        batch.adv = 1
+    return batch.adv
+
+
+known()
+
+
+def narrowed(batch):
+    if isinstance(batch, np.ndarray):
+        return batch.mean()
+    if conforms(batch, ObsBatchProtocol):
+        return batch.info
+    return batch.obs
+
+
+narrowed(Batch(obs=1))
+
+
+def matched(kind):
+    batch = Batch(obs=1)
+    match kind:
+        case "a":
+            batch.rew = 1
+        case _:
+            batch.rew = 2
+    batch.rew
+    batch.act  # E: act
+
+
+def computed(name):
+    batch = Batch(obs=1)
+    batch[name] = 1
+    batch.rew
+    vars(batch)["done"] = 1
+    batch.done
+
+
+def joined():
+    return np.concatenate([Batch(obs=np.zeros(3)), Batch(obs=np.zeros(3))]).anything
+
+
+def slots():
+    batch = Batch(obs=1)
+    batch.__dict__["rew"] = 1
+    return batch.rew
+
+
+def finally_read():
+    batch = Batch()
+    try:
+        batch.rew = 1
+    finally:
+        batch.done = 1
+    batch.rew
+    batch.act  # E: act
+
+
+def looped():
+    batch = Batch(obs=1)
+    for _ in range(3):
+        if "old" in batch:
+            batch.old
+        if FLAG:
+            batch.seen
+        batch.seen = 1
+
+
+def while_walrus(lines):
+    batch = Batch()
+    while (line := next(lines, None)) is not None:
+        batch[line] = 1
+    return batch.anything

@@ -1,0 +1,80 @@
+"""What this package's functions and classes read, add and return."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+import numpy as np
+
+from typedbatch import Batch, BatchProtocol, BatchRecord, RolloutBatchProtocol, convert, extend, validate
+from typedbatch.buffers import ReplayBuffer
+from typedbatch.records import RolloutBatch
+
+
+class Goal(BatchRecord):
+    obs: np.ndarray
+    goal: np.ndarray
+    weight: np.ndarray | None = None
+
+
+class HasGoal(BatchProtocol, Protocol):
+    @property
+    def goal(self) -> Any: ...
+
+
+def make():
+    return Batch(obs=np.zeros(3), act=np.zeros(3))
+
+
+Goal(obs=np.zeros(3))  # E: goal
+goal = Goal(obs=np.zeros(3), goal=np.zeros(3))
+goal.goal
+goal.weight
+goal.goals  # E: goals
+extend(make(), Goal, goal=np.zeros(3)).goal
+extend(make(), Goal)  # E: goal
+validate(make(), Goal)  # E: goal
+convert(make(), Goal)  # E: goal
+
+
+def read(batch: HasGoal) -> None: ...
+
+
+read(make())  # E: goal
+read(goal)
+
+
+def declared(batch: RolloutBatchProtocol) -> None:
+    batch.obs
+    batch.rwe  # E: rwe
+
+
+def returned() -> HasGoal:
+    return make()  # E: goal
+
+
+named: HasGoal = make()  # E: goal
+
+buffer = ReplayBuffer(10)
+buffer.add(make())  # E: rew
+buffer.add(Batch(obs=0, act=0, rew=0.0, terminated=False, truncated=False, obs_next=0))
+sample, indices = buffer.sample(4)
+sample.rew
+sample.reward  # E: reward
+
+rollout = RolloutBatch(  # E: info
+    obs=np.zeros(3),
+    act=np.zeros(3),
+    rew=np.zeros(3),
+    terminated=np.zeros(3),
+    truncated=np.zeros(3),
+    obs_next=np.zeros(3),
+)
+
+
+class WithMethods(Batch):
+    def total(self):
+        return self.rew.sum()
+
+
+WithMethods(rew=np.ones(3)).total()
