@@ -107,6 +107,8 @@ class Attributes(Machine):
             case Ref():
                 if isinstance(found, BufferObject) and not hasattr(found.type, name) and name in _OTHERS_NAMES:
                     self._report_member(found.type, name, node)
+                if isinstance(found, BufferObject) and name == "columns":  # Fields may be set there.
+                    self.escape((atom,))
                 return (Member(atom, name),)
             case Class():
                 return self._attribute_of_class(atom, name)

@@ -319,10 +319,10 @@ def _joined(one: Object, other: Object, condition: Condition | None) -> Object:
     if isinstance(joined, BatchObject) and isinstance(other, BatchObject):
         if condition is not None and (joined.activation, joined.round) != (condition.activation, condition.round):
             condition = None
+        joined.may_be_field |= other.may_be_field
+        joined.fields = dict(_joined_fields(joined, other, condition))
         joined.is_open |= other.is_open
         joined.is_annotated &= other.is_annotated
-        joined.may_be_field |= other.may_be_field
-        joined.fields = dict(_joined_fields(joined.fields, other.fields, condition))
     elif isinstance(joined, ListObject) and isinstance(other, ListObject):
         joined.element = union(joined.element, other.element)
         if joined.items != other.items:
@@ -341,13 +341,13 @@ def _joined(one: Object, other: Object, condition: Condition | None) -> Object:
     return joined
 
 
-def _joined_fields(
-    one: dict[str, Field], other: dict[str, Field], condition: Condition | None
-) -> Iterator[tuple[str, Field]]:
-    for name in one | other:
-        mine, theirs = one.get(name), other.get(name)
+def _joined_fields(one: BatchObject, other: BatchObject, condition: Condition | None) -> Iterator[tuple[str, Field]]:
+    for name in one.fields | other.fields:
+        mine, theirs = one.fields.get(name), other.fields.get(name)
         if mine is None or theirs is None:
             found = mine or theirs or Field(UNKNOWN)
+            if (other if theirs is None else one).is_open:
+                found = found._replace(value=union(found.value, UNKNOWN))
             if condition is not None:
                 condition = condition._replace(place=found.place)
             yield name, found._replace(is_sure=False, condition=condition if found.is_sure else found.condition)

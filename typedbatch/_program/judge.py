@@ -84,6 +84,8 @@ def read_field(
 
 def _report_missing(machine: Machine, lacking: list[Ref], name: str, names: Collection[str], node: ast.AST) -> None:
     batches = [machine.batch_at(ref) for ref in lacking]
+    if machine.frame.dispatches and all(one is None or one.activation != machine.frame.number for one in batches):
+        return
     if any(batch is not None and batch.is_open and not batch.is_annotated for batch in batches):
         if name in machine.program.names or not get_close_matches(name, sorted(names), 1, _NEAR):
             return

@@ -36,6 +36,9 @@ _ROLLOUT: Final = ("obs", "act", "rew", "terminated", "truncated")
 _OF_ROWS: Final = (*_ROLLOUT, "done", "obs_next", "info", "weight", "policy")
 """Fields of the batches that a buffer returns."""
 
+_CHANGE_ROWS: Final = frozenset({"extend", "load_hdf5", "set_array_at_key", "set_batch", "update"})
+"""Members of a buffer that may give its rows other fields."""
+
 MemberRow = Callable[[Machine, Ref, Call], Value]
 FunctionRow = Callable[[Machine, Call], Value]
 
@@ -362,8 +365,10 @@ def call_buffer_member(machine: Machine, buffer: Ref, name: str, call: Call) -> 
         into = [atom for atom in call.named.get("into", ()) if isinstance(atom, (Class, External))]
         rows = machine.fresh(into[0]) if into else UNKNOWN if "into" in call.named else (row_of(machine, buffer),)
         return machine.list_of([rows, ARRAY])
-    elif name not in ("add",):
+    else:
         machine.escape_functions(call)
+        if name in _CHANGE_ROWS:
+            machine.escape((buffer,))
     return UNKNOWN
 
 
@@ -390,14 +395,14 @@ def call_function(machine: Machine, name: str, call: Call) -> Value:
     if found is Batch:
         return make(machine, call)
     if isinstance(found, type):
-        if declared_by(found) is not None:
+        if declared_by(found) is not None and found.__name__ != "MultiAgentBatch":
             return make(machine, call, External(name))
         if "ReplayBuffer" in found.__name__:
             return (machine.heap.add(BufferObject(found)),)
         machine.escape_functions(call)
         for value in call.args:
             machine.escape(value)
-        return (Result(name),)
+        return (machine.batch(is_open=True),) if issubclass(found, Batch) else (Result(name),)
     if callable(found):
         _check_arguments(machine, found, call)
     row = FUNCTIONS.get(last)

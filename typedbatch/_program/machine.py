@@ -117,6 +117,8 @@ class Frame:
         handles: Number of ``try`` statements around that handle a missing field, with any other exception.
         asks: Number of those that name the exception of a missing field, and so ask whether there is one. The functions
             that are called there may be about nothing else.
+        dispatches: Number of conditions around that ask for the class of a value. Other values may be of another class
+            there than they are elsewhere.
     """
 
     code: Code | None
@@ -131,6 +133,15 @@ class Frame:
     yielded: list[tuple[Ref, dict[str, Field]]] = field(default_factory=list[tuple[Ref, dict[str, Field]]])
     handles: int = 0
     asks: int = 0
+    dispatches: int = 0
+
+
+@dataclass(slots=True)
+class Attempt:
+    """A ``try`` that the run is in, with the changes at each ``raise``."""
+
+    mark: int
+    raised: list[Changes] = field(default_factory=list[Changes])
 
 
 class Machine:
@@ -141,6 +152,7 @@ class Machine:
         exits: Number of statements so far that may have ended the call early.
         quiet: Above 0 where nothing is reported.
         rebound: Variables that are set elsewhere than in their own scope.
+        attempts: Each ``try`` that the run is in, outermost first.
         trial: Guards and exits at the start of a round of a loop that is not the last; a read behind a condition of
             its own may find there what a later round sets.
     """
@@ -149,6 +161,7 @@ class Machine:
         self.program = program
         self.heap = Heap()
         self.frames: list[Frame] = []
+        self.attempts: list[Attempt] = []
         self.guards: tuple[int, ...] = ()
         self.exits = 0
         self.quiet = 0

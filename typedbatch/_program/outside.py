@@ -242,7 +242,7 @@ def _getattr(machine: Machine, call: Call) -> Value:
     return union(found, call.args[2])
 
 
-def _vars(machine: Machine, call: Call) -> Value:
+def _lets_go(machine: Machine, call: Call) -> Value:
     machine.escape_all(call)
     return UNKNOWN
 
@@ -279,6 +279,7 @@ ROWS: Final[Mapping[str, Row]] = {
     **dict.fromkeys(
         ("asyncio.create_task", "asyncio.ensure_future", "asyncio.run", "asyncio.shield", "asyncio.wait_for"), _first
     ),
+    **dict.fromkeys(("builtins.vars", "contextlib.closing", "contextlib.nullcontext"), _lets_go),
     **dict.fromkeys(("builtins.list", "builtins.tuple"), _list),
     **dict.fromkeys(
         ("builtins.frozenset", "builtins.iter", "builtins.reversed", "builtins.set", "collections.deque",
@@ -299,7 +300,6 @@ ROWS: Final[Mapping[str, Row]] = {
     "builtins.next": _next,
     "builtins.setattr": _setattr,
     "builtins.sorted": _sorted,
-    "builtins.vars": _vars,
     "builtins.zip": _zip,
     "collections.defaultdict": _defaultdict,
     "functools.partial": _partial,

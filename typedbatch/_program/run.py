@@ -85,6 +85,7 @@ class Run(Statements):
 
     def _begin_again(self) -> None:
         self.frames, self.guards, self.exits, self.quiet, self.trial = [], (), 0, 0, None
+        self.attempts = []
         self._body = None
 
     def _open_shared(self) -> None:
@@ -299,6 +300,8 @@ class Run(Statements):
                 for decorator in node.decorator_list
             ):
                 cls.attributes[f"{node.name}.setter"] = (Function(code, outer),)
+        elif node.name == "meta" and declared_fields(cls) is not None:
+            pass
         elif code.kind == "property" and "Protocol" in base_names_of_own(cls) and declared_fields(cls) is not None:
             cls.fields[node.name] = False
         else:

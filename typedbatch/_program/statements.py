@@ -11,7 +11,7 @@ from typedbatch._program.classes import declared_fields
 from typedbatch._program.containers import call_list_member
 from typedbatch._program.expressions import Expressions
 from typedbatch._program.heap import Changes, DictObject, InstanceObject, ListObject, ScopeObject
-from typedbatch._program.machine import Call, Loop
+from typedbatch._program.machine import Attempt, Call, Loop
 from typedbatch._program.shipped import shipped
 from typedbatch._program.source import last_name
 from typedbatch._program.values import (
@@ -40,6 +40,10 @@ _ROUNDS: Final = 3
 _MOST_ROUNDS: Final = 16
 _OF_FIELDS: Final = frozenset({"AttributeError", "KeyError", "LookupError", "MissingFieldError"})
 """Exceptions that a read of a missing field raises."""
+_OF_BATCHES: Final = frozenset({"BaseException", "Exception", "SchemaError", "TypeError", "TypedBatchError"})
+"""Exceptions that something with a batch may raise, among others."""
+_EXPECTING: Final = ("raises", "assertRaises", "assertRaisesRegex")
+"""Contexts that fail unless something raises in them."""
 _ASKING: Final = ("hasattr", "getattr")
 
 
@@ -260,7 +264,8 @@ class Statements(Expressions):
         if truth is not None:
             self.run_block(node.body if truth else node.orelse)
             return
-        guards, ends = self.guards, []
+        guards, ends, dispatches = self.guards, [], _asks_for_class(node.test)
+        self.frame.dispatches += dispatches
         is_chain = len(node.orelse) == 1 and isinstance(node.orelse[0], ast.If)
         for holds, body in ((True, node.body), (False, node.orelse)):
             mark = self.heap.begin()
@@ -273,6 +278,7 @@ class Statements(Expressions):
                 self.run_block(body)
             self.guards = guards
             ends.append(self.heap.end(mark))
+        self.frame.dispatches -= dispatches
         # A chain without else may name all cases that there are.
         decides = not is_chain and not (is_in_chain and not node.orelse) and not _asks(node.test)
         condition = self.condition() if decides else None
@@ -384,11 +390,19 @@ class Statements(Expressions):
     def _raise(self, node: ast.Raise) -> None:
         if node.exc is not None:
             self.evaluate(node.exc)
+        self._note_raised()
         self.leave()
 
+    def _note_raised(self) -> None:
+        """Note what the innermost ``try`` finds if an exception is raised here."""
+        if self.attempts and self.is_alive():
+            self.attempts[-1].raised.append(self.heap.since(self.attempts[-1].mark))
+
     def _try(self, node: ast.Try | ast.TryStar) -> None:
-        guards, mark = self.guards, self.heap.begin()
+        guards, attempt = self.guards, Attempt(self.heap.begin())
+        mark = attempt.mark
         at_raise: Changes | None = {}
+        self.attempts.append(attempt)
         handles, asks = _handled([handler.type for handler in node.handlers])
         self.frame.handles += handles
         self.frame.asks += asks
@@ -399,8 +413,13 @@ class Statements(Expressions):
                     at_raise = self.heap.join(at_raise, self.heap.since(mark))
         self.frame.handles -= handles
         self.frame.asks -= asks
+        self.attempts.pop()
         self.run_block(node.orelse)
         ended = self.heap.end(mark)
+        for raised in attempt.raised:
+            at_raise = self.heap.join(at_raise, raised)
+        if not node.handlers:
+            self._pass_on(at_raise, node.finalbody)
         for handler in node.handlers:
             mark = self.heap.begin()
             self.heap.apply(at_raise)
@@ -417,6 +436,17 @@ class Statements(Expressions):
             return
         self.heap.apply(ended)
         self.run_block(node.finalbody)
+
+    def _pass_on(self, at_raise: Changes | None, body: list[ast.stmt]) -> None:
+        """Note what the ``try`` around finds if an exception passes through the ``finally`` of this one."""
+        if not self.attempts or not body:
+            return
+        mark = self.heap.begin()
+        with self.silently():
+            self.heap.apply(at_raise)
+            self.run_block(body)
+            self._note_raised()
+        self.heap.end(mark)
 
     # Contexts
 
@@ -491,6 +521,11 @@ class Statements(Expressions):
             self._body, self.frames = outer, frames
 
 
+def _asks_for_class(test: ast.expr) -> bool:
+    """Return whether a test asks for the class of a value."""
+    return any(isinstance(node, ast.Name) and node.id in ("isinstance", "type") for node in ast.walk(test))
+
+
 def _asks(test: ast.expr) -> bool:
     """Return whether a test asks which fields there are."""
     return any(
@@ -501,8 +536,8 @@ def _asks(test: ast.expr) -> bool:
 
 def _suppressed(node: ast.expr) -> list[ast.expr | None] | None:
     """Return the exceptions that a context suppresses, as ``contextlib.suppress`` and ``pytest.raises`` do."""
-    if isinstance(node, ast.Call) and last_name(node.func) in ("suppress", "raises"):
-        return [*node.args]
+    if isinstance(node, ast.Call) and last_name(node.func) in ("suppress", *_EXPECTING):
+        return [ast.Name("KeyError")] if last_name(node.func) in _EXPECTING else [*node.args]
     return None
 
 
@@ -511,4 +546,4 @@ def _handled(types: Sequence[ast.expr | None]) -> tuple[bool, bool]:
     each = [one for type_ in types for one in (type_.elts if isinstance(type_, ast.Tuple) else [type_])]
     names = {"Exception" if one is None else last_name(one) for one in each}
     asks = bool(names & _OF_FIELDS)
-    return asks or bool(names & {"BaseException", "Exception"}), asks
+    return asks or bool(names & _OF_BATCHES), asks
