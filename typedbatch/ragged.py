@@ -13,18 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch import sequences
-from typedbatch._core.kinds import (
-    ARRAY,
-    KINDS,
-    MAPPING,
-    TENSOR,
-    Sequences,
-    Tree,
-    describe,
-    leading_shape,
-    new_sequences,
-    new_tree,
-)
+from typedbatch._core import kinds
+from typedbatch._core.kinds import KINDS, Sequences, Tree, describe, leading_shape, new_sequences, new_tree
 from typedbatch._core.lengths import leaves, require_rows, require_tree
 from typedbatch._ops.casting import as_declared
 from typedbatch._ops.combine import cat_trees, keeps_whole_numbers
@@ -88,7 +78,7 @@ class Ragged(Sequences, Generic[R_co]):
     @overload
     def __init__(self: Ragged[Batch], values: Mapping[str, Any], lengths: Lengths) -> None: ...
     def __init__(self, values: Any, lengths: Lengths) -> None:
-        tree: Any = to_leaf(values) if KINDS[type(values)] is MAPPING else require_tree(values, "Ragged()")
+        tree: Any = to_leaf(values) if KINDS[type(values)] is kinds.MAPPING else require_tree(values, "Ragged()")
         sizes = sequences.as_lengths(lengths).copy()
         require_rows(tree, int(sizes.sum()))
         sizes.flags.writeable = False
@@ -124,7 +114,7 @@ class Ragged(Sequences, Generic[R_co]):
             raise LeafError(f"from_lists() takes a list of dicts, or a dict of lists, got {describe(rows)}")
         batches: list[Any] = []
         for number, row in enumerate(rows):
-            if KINDS[type(row)] is not MAPPING and not isinstance(row, Tree):
+            if KINDS[type(row)] is not kinds.MAPPING and not isinstance(row, Tree):
                 what = f"a dict or a Batch of lists, one for each field, got {describe(row)} at {number}"
                 raise LeafError(f"a sequence must be {what}")
             batches.append(to_leaf(row))
@@ -302,9 +292,9 @@ class Ragged(Sequences, Generic[R_co]):
     def _like_values(self, array: NDArray[Any]) -> Any:
         """Return an array, or if the values are tensors, a tensor on their device."""
         values: Any = self.values
-        found = (leaf for _, leaf in leaves(values.__dict__) if KINDS[type(leaf)] in (ARRAY, TENSOR))
+        found = (leaf for _, leaf in leaves(values.__dict__) if KINDS[type(leaf)] in (kinds.ARRAY, kinds.TENSOR))
         first: Any = next(found, None)
-        return torch_side().torch.from_numpy(array).to(first.device) if KINDS[type(first)] is TENSOR else array
+        return torch_side().torch.from_numpy(array).to(first.device) if KINDS[type(first)] is kinds.TENSOR else array
 
 
 refuse_on_instances(Ragged, "from_lists", "from_padded", "unpack")
@@ -339,7 +329,7 @@ def _from_columns(columns: Mapping[str, Iterable[Any]], into: Callable[..., Any]
         joined: Any = np.zeros(0)
         if there:
             joined = cat_trees([new_tree(Batch, {name: part}) for part in there], "error", to_leaf).__dict__[name]
-        if KINDS[type(joined)] is ARRAY and len({part.dtype for part in there}) > 1:
+        if KINDS[type(joined)] is kinds.ARRAY and len({part.dtype for part in there}) > 1:
             rows = [row for part in there for row in part]
             if not keeps_whole_numbers(rows, joined):
                 joined = np.concatenate([part.astype(object) for part in there])
@@ -368,7 +358,7 @@ def _nested(values: Any, offsets: Any) -> Batch:
         with under(name):
             if isinstance(value, Tree):
                 out.__dict__[name] = _nested(value, offsets)
-            elif KINDS[type(value)] is TENSOR:
+            elif KINDS[type(value)] is kinds.TENSOR:
                 where = offsets.to(value.device)
                 out.__dict__[name] = torch_side().torch.nested.nested_tensor_from_jagged(value, where)
             else:

@@ -9,21 +9,8 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from typedbatch._core.kinds import (
-    ARRAY,
-    BATCH,
-    NONE,
-    NUMBER,
-    RAGGED,
-    SCALAR,
-    TENSOR,
-    Tree,
-    describe,
-    is_placeholder,
-    kind_of,
-    new_sequences,
-    new_tree,
-)
+from typedbatch._core import kinds
+from typedbatch._core.kinds import Tree, describe, is_placeholder, kind_of, new_sequences, new_tree
 from typedbatch._core.lengths import require_rows
 from typedbatch._core.meta import keep_meta
 from typedbatch._ops.inplace import (
@@ -42,13 +29,13 @@ T = TypeVar("T", bound=Tree)
 
 def apply(operation: Operation, *operands: Any) -> Any:
     """Apply ``operation`` to the leaves of operands that are Batches; others are passed on to every leaf."""
-    trees = [operand for operand in operands if kind_of(operand) is BATCH]
+    trees = [operand for operand in operands if kind_of(operand) is kinds.BATCH]
     first = trees[0]
     for other in trees[1:]:
         require_same_names(first, other)
     fields = {}
     for name in first.__dict__:
-        values = [o.__dict__[name] if kind_of(o) is BATCH else o for o in operands]
+        values = [o.__dict__[name] if kind_of(o) is kinds.BATCH else o for o in operands]
         try:
             fields[name] = _apply_leaf(operation, values, trees, name)
         except TypedBatchError as error:
@@ -66,31 +53,31 @@ def apply(operation: Operation, *operands: Any) -> Any:
 
 def _apply_leaf(operation: Operation, values: list[Any], trees: list[Tree], name: str) -> Any:
     fields = [tree.__dict__[name] for tree in trees]
-    kinds = set(map(kind_of, fields))
-    if kinds == {BATCH}:
+    found = set(map(kind_of, fields))
+    if found == {kinds.BATCH}:
         return apply(operation, *values)
-    if kinds <= {NONE} or all(field is None or is_placeholder(field) for field in fields):
+    if found <= {kinds.NONE} or all(field is None or is_placeholder(field) for field in fields):
         return fields[0]
-    if BATCH in kinds:
+    if kinds.BATCH in found:
         raise StructureError(f"{symbol(operation)} pairs fields by name, got {' and '.join(map(describe, fields))}")
-    if kinds == {RAGGED}:
+    if found == {kinds.RAGGED}:
         # An array beside sequences is refused: its rows are one for each sequence, not one for each row of the values.
         first = fields[0]
         if any(not np.array_equal(sequences.sizes, first.sizes) for sequences in fields):
             raise StructureError(f"{symbol(operation)} pairs rows, got {' and '.join(map(describe, fields))}")
-        others = [value for value in values if kind_of(value) is not RAGGED]
+        others = [value for value in values if kind_of(value) is not kinds.RAGGED]
         if any(np.ndim(other) for other in others):
             raise StructureError(f"{symbol(operation)} takes a number or a Batch beside {describe(first)}; see .values")
-        inner = [value.values if kind_of(value) is RAGGED else value for value in values]
+        inner = [value.values if kind_of(value) is kinds.RAGGED else value for value in values]
         result: Tree = apply(operation, *inner)
         try:
             require_rows(result, int(first.sizes.sum()))
         except StructureError as error:
             raise LeafError(f"{symbol(operation)} cannot take {describe(first)}: {error}; see .values") from error
         return new_sequences(type(first), result, first.sizes)
-    if not kinds <= {ARRAY, TENSOR, SCALAR}:
+    if not found <= kinds.NUMERIC:
         raise LeafError(f"{symbol(operation)} needs numbers, got {', '.join(map(describe, fields))}")
-    tensor = next((value for value in values if kind_of(value) is TENSOR), None)
+    tensor = next((value for value in values if kind_of(value) is kinds.TENSOR), None)
     return operation(*(values if tensor is None else [on_torch(value, tensor) for value in values]))
 
 
@@ -112,7 +99,7 @@ def apply_ufunc(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]
     """Apply a numpy ufunc, as in ``np.exp(batch)`` or ``array * batch``; for tensors use the same function of torch."""
 
     def on_leaves(*values: Any) -> Any:
-        first = next((value for value in values if kind_of(value) is TENSOR), None)
+        first = next((value for value in values if kind_of(value) is kinds.TENSOR), None)
         if first is None:
             return ufunc(*values, **kwargs)
         torch = sys.modules["torch"]
@@ -121,8 +108,8 @@ def apply_ufunc(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]
             raise LeafError(f"torch has no counterpart of np.{ufunc.__name__}; convert with to_numpy() first")
         tensors = []
         for value in values:  # A Python number gets the dtype in which torch computes it with the tensor.
-            dtype = torch.result_type(first, value) if kind_of(value) is NUMBER else None
-            is_tensor = kind_of(value) is TENSOR
+            dtype = torch.result_type(first, value) if kind_of(value) is kinds.NUMBER else None
+            is_tensor = kind_of(value) is kinds.TENSOR
             tensors.append(value if is_tensor else torch.as_tensor(value, dtype=dtype, device=first.device))
         return function(*tensors, **kwargs)
 

@@ -10,19 +10,8 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from typedbatch._core.kinds import (
-    ARRAY,
-    BATCH,
-    SCALAR,
-    TENSOR,
-    Tree,
-    describe,
-    is_masked,
-    is_placeholder,
-    kind_of,
-    mask_obstacle,
-    write_obstacle,
-)
+from typedbatch._core import kinds
+from typedbatch._core.kinds import Tree, describe, is_masked, is_placeholder, kind_of, mask_obstacle, write_obstacle
 from typedbatch._core.memory import duplicate
 from typedbatch._ops.writer import Write, once_each, plain_arrays, plain_pairs
 from typedbatch.errors import LeafError, StructureError, under
@@ -36,25 +25,10 @@ REFUSALS: Final = (TypeError, ValueError, RuntimeError, ArithmeticError, IndexEr
 ``FloatingPointError``, which users turn on by ``np.errstate``, is an ``ArithmeticError`` too, but is not converted.
 """
 
-_SYMBOLS: Final = {
-    "add": "+",
-    "sub": "-",
-    "mul": "*",
-    "truediv": "/",
-    "floordiv": "//",
-    "mod": "%",
-    "pow": "**",
-    "iadd": "+=",
-    "isub": "-=",
-    "imul": "*=",
-    "itruediv": "/=",
-    "ifloordiv": "//=",
-    "imod": "%=",
-    "ipow": "**=",
-    "neg": "-",
-    "pos": "+",
-    "abs": "abs()",
-}
+_BINARY: Final = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**"}
+_IN_PLACE: Final = {f"i{name}": f"{sign}=" for name, sign in _BINARY.items()}
+_SYMBOLS: Final = {**_BINARY, **_IN_PLACE, "neg": "-", "pos": "+", "abs": "abs()"}
+_OPERANDS: Final = kinds.NUMERIC | {kinds.BATCH}
 
 
 def symbol(operation: Operation) -> str:
@@ -65,7 +39,7 @@ def symbol(operation: Operation) -> str:
 
 def is_operand(value: object) -> bool:
     """Return True for a value that can be an operand of a Batch."""
-    return kind_of(value) in (BATCH, ARRAY, TENSOR, SCALAR) or isinstance(value, (bool, int, float, complex))
+    return kind_of(value) in _OPERANDS or isinstance(value, (bool, int, float, complex))
 
 
 def require_same_names(first: Tree, other: Tree) -> None:
@@ -77,7 +51,7 @@ def require_same_names(first: Tree, other: Tree) -> None:
 
 def on_torch(value: Any, tensor: Any) -> Any:
     """Return an array as a tensor on the device of ``tensor``, so that torch computes; return others unchanged."""
-    if kind_of(value) not in (ARRAY, SCALAR):
+    if kind_of(value) not in (kinds.ARRAY, kinds.SCALAR):
         return value
     from typedbatch._core.tensors import to_tensor
 
@@ -97,9 +71,9 @@ def apply_in_place(operation: Operation, tree: T, other: Any) -> T:
     ready: dict[int, Any] = {}
     for i, (path, leaf, value, _) in enumerate(writes):
         kind = kind_of(leaf)  # Values decide if a scalar can be replaced, and objects may refuse.
-        if kind is SCALAR or (kind is ARRAY and (careful or leaf.dtype.hasobject)):
+        if kind is kinds.SCALAR or (kind is kinds.ARRAY and (careful or leaf.dtype.hasobject)):
             try:
-                ready[i] = operation(leaf if kind is SCALAR else duplicate(leaf), value)
+                ready[i] = operation(leaf if kind is kinds.SCALAR else duplicate(leaf), value)
             except FloatingPointError:
                 raise
             except REFUSALS as error:
@@ -108,7 +82,7 @@ def apply_in_place(operation: Operation, tree: T, other: Any) -> T:
     for i, (_, leaf, value, where) in enumerate(writes):
         if i not in ready:
             operation(leaf, value)
-        elif kind_of(leaf) is SCALAR:
+        elif kind_of(leaf) is kinds.SCALAR:
             fields, name = where
             fields[name] = ready[i]
         else:
@@ -131,7 +105,7 @@ def _plain(operation: Operation, tree: Tree, other: Any) -> Sequence[tuple[Any, 
 
 def _plan(operation: Operation, tree: Tree, other: Any, prefix: str) -> Iterator[Write]:
     """Yield a write for each leaf, after checking that dtypes and shapes allow it."""
-    paired = kind_of(other) is BATCH
+    paired = kind_of(other) is kinds.BATCH
     if paired:
         require_same_names(tree, other)
     for name, leaf in tree.__dict__.items():
@@ -140,7 +114,7 @@ def _plan(operation: Operation, tree: Tree, other: Any, prefix: str) -> Iterator
             # None and reserved fields stay unchanged, unless the other Batch has numbers there.
             if all(one is None or is_placeholder(one) for one in ((leaf, value) if paired else (leaf,))):
                 continue
-            if kind_of(leaf) is BATCH and (not paired or kind_of(value) is BATCH):
+            if kind_of(leaf) is kinds.BATCH and (not paired or kind_of(value) is kinds.BATCH):
                 yield from _plan(operation, leaf, value, f"{prefix}{name}.")
             else:
                 yield Write(prefix + name, leaf, _fitting(operation, leaf, value), (tree.__dict__, name))
@@ -148,11 +122,11 @@ def _plan(operation: Operation, tree: Tree, other: Any, prefix: str) -> Iterator
 
 def _fitting(operation: Operation, leaf: Any, value: Any) -> Any:
     """Return the other operand in a form that the leaf can take, or raise an error."""
-    if kind_of(leaf) not in (ARRAY, TENSOR, SCALAR) or not is_operand(value) or kind_of(value) is BATCH:
+    if kind_of(leaf) not in kinds.NUMERIC or not is_operand(value) or kind_of(value) is kinds.BATCH:
         raise LeafError(f"{symbol(operation)} needs numbers, got {describe(leaf)} and {describe(value)}")
-    if kind_of(leaf) is TENSOR:
+    if kind_of(leaf) is kinds.TENSOR:
         value = on_torch(value, leaf)
-    elif kind_of(value) is TENSOR:
+    elif kind_of(value) is kinds.TENSOR:
         raise LeafError(f"{describe(leaf)} cannot become a tensor in place; to_torch_() first, or make a new batch")
     elif not is_masked(leaf) and mask_obstacle(value):
         raise LeafError(mask_obstacle(value))
@@ -161,17 +135,17 @@ def _fitting(operation: Operation, leaf: Any, value: Any) -> Any:
         if given not in ((), shape) and np.broadcast_shapes(shape, given) != shape:
             raise ValueError("the result would have another shape")
         kind = kind_of(leaf)
-        if kind is not SCALAR and write_obstacle(leaf):
+        if kind is not kinds.SCALAR and write_obstacle(leaf):
             raise ValueError(write_obstacle(leaf))
         if not _has_float(leaf) and not _has_float(value):
             if operation is operator.ipow and _any(value < 0):
                 raise ValueError("an integer to a negative power is not an integer")
-            if kind is TENSOR and operation in (operator.ifloordiv, operator.imod) and _any(value == 0):
+            if kind is kinds.TENSOR and operation in (operator.ifloordiv, operator.imod) and _any(value == 0):
                 raise ValueError("an integer divided by zero is not an integer")
-        other = value.dtype if kind_of(value) in (ARRAY, TENSOR, SCALAR) else value
-        if kind is SCALAR or not _fits(operation, leaf.dtype, other):
+        other = value.dtype if kind_of(value) in kinds.NUMERIC else value
+        if kind is kinds.SCALAR or not _fits(operation, leaf.dtype, other):
             with np.errstate(all="ignore"):
-                operation(leaf if kind is SCALAR else _sample(leaf.dtype), _sample(other))
+                operation(leaf if kind is kinds.SCALAR else _sample(leaf.dtype), _sample(other))
     except REFUSALS as error:
         raise LeafError(f"{symbol(operation)} cannot take {describe(leaf)} and {describe(value)}: {error}") from error
     return value
@@ -196,10 +170,10 @@ def _sample(dtype: Any) -> Any:
 
 
 def _any(flags: Any) -> bool:
-    return bool(flags.any()) if kind_of(flags) in (ARRAY, TENSOR, SCALAR) else bool(flags)
+    return bool(flags.any()) if kind_of(flags) in kinds.NUMERIC else bool(flags)
 
 
 def _has_float(value: Any) -> bool:
-    if kind_of(value) is TENSOR:
+    if kind_of(value) is kinds.TENSOR:
         return bool(value.is_floating_point() or value.is_complex())
     return np.asarray(value).dtype.kind not in "biu"
