@@ -40,11 +40,6 @@ def meta_of(tree: Tree) -> dict[str, Any]:
     return fields.meta if isinstance(fields, FieldsWithMeta) else {}
 
 
-def own_meta(tree: Tree) -> dict[str, Any]:
-    """Return the meta of a batch, not a copy, so that it can be written to; a batch without meta gets an empty dict."""
-    return shared_fields(tree).meta
-
-
 def set_meta(tree: Tree, meta: dict[str, Any]) -> None:
     """Set the meta of a batch, and of all batches that share its fields; ``meta`` is not copied."""
     shared_fields(tree).meta = meta
@@ -118,7 +113,7 @@ class WithMeta(Tree):
 
         @property
         def meta(self) -> dict[str, Any]:
-            return own_meta(self)
+            return shared_fields(self).meta
 
         @meta.setter
         def meta(self, value: Mapping[str, Any]) -> None:

@@ -304,11 +304,6 @@ def map_values(ragged: Any, function: Callable[[Any], Any]) -> Any:
     return new_sequences(type(ragged), values, ragged.sizes)
 
 
-def map_leaves_in_place(tree: Tree, function: Callable[[Any], Any]) -> None:
-    """Replace every leaf by ``function(leaf)``, in the same nested Batches; nothing changes if a call raises."""
-    adopt(tree, map_leaves(tree, function))
-
-
 def adopt(tree: Tree, other: Tree) -> None:
     """Replace the leaves of ``tree`` and its nested Batches by those of ``other``, which has the same structure."""
     mine, given = tree.__dict__, other.__dict__

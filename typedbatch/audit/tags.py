@@ -196,10 +196,6 @@ class Tag:
         """Return True if these are the values of a field with one of these names."""
         return self.column is not None and self.column.name in names
 
-    def read_as(self, field: OriginField) -> Tag:
-        """Return the tag of the same values that are read as another field."""
-        return replace(self, fields=self.fields | {field}, column=field)
-
 
 UNKNOWN = Tag()
 _FEWEST_ENTRIES = 4096

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy import ndarray
@@ -15,6 +15,7 @@ from typedbatch._core.kinds import TENSOR, describe, kind_of
 from typedbatch._core.lengths import require_at_least
 from typedbatch._ops.conversion import leaf_to_numpy, no_grad, to_numpy, to_torch_as
 from typedbatch._ops.copying import shallow
+from typedbatch._typing import ArrayOrTensor
 from typedbatch.buffers.arguments import as_slots, number_of
 from typedbatch.buffers.guard import call_locked
 from typedbatch.buffers.replay import ReplayBuffer
@@ -22,9 +23,6 @@ from typedbatch.buffers.rings import Slots
 from typedbatch.buffers.state import State, state_of
 from typedbatch.errors import SettingError, StructureError
 from typedbatch.protocols import BatchWithReturnsProtocol, RolloutBatchProtocol
-
-if TYPE_CHECKING:
-    from typedbatch._typing import ArrayOrTensor
 
 K = TypeVar("K", bound="ArrayOrTensor")
 Q = TypeVar("Q", bound="ArrayOrTensor")

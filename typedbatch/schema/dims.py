@@ -99,10 +99,6 @@ class Shape:
             return rank == len(self.dims)
         return rank >= len(self.dims) - 1
 
-    def is_of_rows(self) -> bool:
-        """Return True if the first dimension is that of the rows."""
-        return bool(self.before) and self.before[0].text == ROWS
-
     def __str__(self) -> str:
         inside = ", ".join(map(str, self.dims))
         return f"({inside},)" if len(self.dims) == 1 and self.variadic is None else f"({inside})"

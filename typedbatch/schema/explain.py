@@ -365,7 +365,7 @@ class Explainer:
                 self.report(path, "TB301 no-rows", "one value per row", f"a scalar {describe(value)}", _ONE_ROW)
             else:
                 what = "a number" if shape == NO_DIMS else f"shape {shape}"
-                hint = _ONE_ROW if shape.is_of_rows() and not sizes else ""
+                hint = _ONE_ROW if shape.before and shape.before[0].text == ROWS and not sizes else ""
                 self.report(path, "TB303 wrong-shape", what, f"shape {show_sizes(sizes)}", hint)
             return
         after = len(sizes) - len(shape.after)

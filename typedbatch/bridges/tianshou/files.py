@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -10,14 +10,12 @@ from typedbatch._core.kinds import new_tree
 from typedbatch.batch import Batch
 from typedbatch.buffers import transfer
 from typedbatch.buffers.declared import library_class
+from typedbatch.buffers.replay import ReplayBuffer
 from typedbatch.buffers.restore import make_empty
 from typedbatch.buffers.rings import Slots
 from typedbatch.buffers.state import state_of
 from typedbatch.errors import StorageError
 from typedbatch.files._hdf5 import Group, build_value
-
-if TYPE_CHECKING:
-    from typedbatch.buffers.replay import ReplayBuffer
 
 F = TypeVar("F", bound="ReplayBuffer[Any, Any]")
 
