@@ -28,7 +28,10 @@ def as_bools(mask: Any, name: str) -> Any:
 
 
 def flags_of(tree: Any, name: str) -> NDArray[np.bool_]:
-    """Return a mask of a batch, which must have the field with values 0 and 1 alone, as an array of bools."""
+    """Return the mask in the field ``name`` of a batch, an array or tensor of any dtype, as a numpy array of bools.
+
+    Raise a StructureError if it is something else, or has other values than 0 and 1.
+    """
     mask = tree[name]
     if KINDS[type(mask)] not in (ARRAY, TENSOR):
         raise StructureError(f"a mask must be an array or a tensor, got {describe(mask)}", name)

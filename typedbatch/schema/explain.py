@@ -18,11 +18,20 @@ from typedbatch.errors import Code, Problem
 from typedbatch.schema import steps
 from typedbatch.schema.dims import ROWS, Dim, Several, Sort, broadcast, compute
 from typedbatch.schema.dtypes import names_of
-from typedbatch.schema.fields import NO_DIMS, WITH_ROWS, Field, Option, Schema, holds_objects, is_choice, is_sized
+from typedbatch.schema.fields import (
+    NO_DIMS,
+    WITH_ROWS,
+    Field,
+    Option,
+    Schema,
+    as_read,
+    holds_objects,
+    is_choice,
+    is_sized,
+)
 from typedbatch.schema.generate import can_generate
 from typedbatch.schema.hints import Proposals
 from typedbatch.schema.paths import Argument, Path
-from typedbatch.schema.properties import as_read, computed_in
 from typedbatch.schema.size_conflicts import Size, Votes, conflicts, key_in, show_sizes
 
 _ABSENT, _UNREADABLE = object(), object()
@@ -133,7 +142,7 @@ class Explainer:
             return
         computed: list[_Size] = []
         spare = _Spare(fields, schema)
-        from_properties = computed_in(schema)[type(batch)]
+        from_properties = schema.computed[type(batch)]
         sound: dict[str, Any] = {}
         for field in schema.fields:
             path, before = Path(outer, field.name), len(self.problems)
@@ -461,8 +470,7 @@ def distance(option: Option, value: Any) -> int:
     They are the names and kinds of fields for a batch, dtype and rank for an array, and the class for anything else.
     """
     if option.kind is kinds.BATCH and option.schema is not None:
-        names = computed_in(option.schema)[type(value)]
-        fields = as_read(value, names) if names else value.__dict__
+        fields = as_read(value, option.schema.computed[type(value)])
         return sum(
             not field.optional
             if field.name not in fields

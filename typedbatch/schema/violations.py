@@ -18,9 +18,8 @@ from typedbatch.errors import Problem, TypedBatchError
 from typedbatch.records import view
 from typedbatch.rules import BatchRule, Got, Rule
 from typedbatch.schema.explain import alternatives_taken, distance
-from typedbatch.schema.fields import Field, Schema
+from typedbatch.schema.fields import Field, Schema, as_read
 from typedbatch.schema.paths import child
-from typedbatch.schema.properties import as_read, computed_in
 
 
 def find_violations(batch: Any, schema: Schema) -> tuple[Problem, ...]:
@@ -46,8 +45,7 @@ class _Rules:
         if (key := (id(batch.__dict__), id(schema))) in self.seen:
             return
         self.seen.add(key)
-        names = computed_in(schema)[type(batch)]
-        fields = as_read(batch, names) if names else batch.__dict__
+        fields = as_read(batch, schema.computed[type(batch)])
         for field in schema.fields:
             if field.name in fields:
                 yield from self.in_field(fields[field.name], field, child(path, field.name))

@@ -424,7 +424,10 @@ class Random:
         return out
 
     def load(self, state: Any) -> None:
-        """Restore the random states."""
+        """Restore the random states that :meth:`state` returned, and reset the environments with the seed among them.
+
+        The states are tried on spare generators first, so a SettingError for a damaged one leaves everything as it was.
+        """
         if not isinstance(state, Mapping):
             raise SettingError(f"the state's 'random' must be a dict, got {describe(state)}")
         torch: Any = sys.modules.get("torch") if "torch" in state else None

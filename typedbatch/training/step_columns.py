@@ -151,7 +151,10 @@ def _flat(storage: Any, steps: int, rows: Any) -> Any:
 
 
 def common_dtype(before: Any, value: Any) -> Any:
-    """Return the dtype for earlier values and a new one, both arrays or both tensors; objects take any array."""
+    """Return the narrowest dtype that holds earlier values and a new one unchanged, for two arrays or two tensors.
+
+    If the earlier values are objects, it is ``object``. If no dtype holds all values unchanged, raise a LeafError.
+    """
     if before.dtype in (value.dtype, object):
         return before.dtype
     candidates: list[Any] = []

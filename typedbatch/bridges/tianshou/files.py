@@ -29,14 +29,15 @@ _OPTIONS: Final = {
 
 
 def load(cls: type[F], root: Group, device: Any, path: str, more: dict[str, Any]) -> F:
-    """Return a buffer with the rows of the file in time order. In a prioritized one, all have the same priority."""
+    """Return a buffer of the class ``cls`` with the rows of a file that a buffer of Tianshou has saved.
+
+    The rows of each ring are in time order. In a prioritized buffer, all rows have the same priority. ``more`` are
+    arguments that the file does not have, such as ``path``.
+    """
     known = root.attributes
     several, prioritized = "_lengths" in root.members, "_alpha" in known
-    name = (
-        f"{'Prioritized' * prioritized}{'Vector' * several}ReplayBuffer"
-        if "horizon" not in known
-        else "HERReplayBuffer"
-    )
+    usual = f"{'Prioritized' * prioritized}{'Vector' * several}ReplayBuffer"
+    name = "HERReplayBuffer" if "horizon" in known else usual
     size = int(known["maxsize"])
     edges = build_value(root.members["_extend_offset"], None) if several else np.array([0, size])
     if "horizon" in known or len(np.unique(np.diff(edges))) > 1 or len(edges) < 2:
