@@ -72,6 +72,10 @@ class Check:
 
     def __init__(self, trace: Trace) -> None:
         self.trace: Trace = trace
+        self.begin()
+
+    def begin(self) -> None:
+        """Set what the check remembers between events."""
 
     def _found(
         self, text: str, *, place: str | None = None, is_certain: bool = True, code: AuditCode | None = None

@@ -19,8 +19,8 @@ from typedbatch._ops.indexing import take, take_basic
 from typedbatch.batch import Batch
 from typedbatch.errors import LeafError, StructureError
 from typedbatch.posttraining import token_fields
-from typedbatch.posttraining.masks import flags_of
 from typedbatch.posttraining.records import Pairs, Rollouts
+from typedbatch.posttraining.token_fields import flags_of
 from typedbatch.protocols import BatchProtocol
 from typedbatch.rows.balancing import bins
 from typedbatch.sequences import Lengths, whole_numbers

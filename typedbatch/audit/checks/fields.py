@@ -14,14 +14,13 @@ from torch import Tensor
 from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch.audit.report import here
 from typedbatch.audit.tags import DIFFERENCES, LOSS_MASKS, MUST_READ, NEXT_OBS, OBS, OLD_LOGP, TERMINATED, Tag, listed
-from typedbatch.audit.trace import Check, Operation, Trace
+from typedbatch.audit.trace import Check, Operation
 
 
 class Reads(Check, code="TB505 unread-field"):
     """The fields that an update reads."""
 
-    def __init__(self, trace: Trace) -> None:
-        super().__init__(trace)
+    def begin(self) -> None:
         self._learns_from: set[int] = set()
         self._in_losses: set[str] = set()
         self._masks_differ = False
@@ -101,8 +100,7 @@ _COARSE: Any = (torch.bfloat16, torch.float16)
 class Changes(Check, code="TB510 suspect-values"):
     """Fields that an update changes: none twice in place, and none that is set for a loss but never read."""
 
-    def __init__(self, trace: Trace) -> None:
-        super().__init__(trace)
+    def begin(self) -> None:
         self._set: dict[tuple[int, str], str] = {}
 
     def operation(self, operation: Operation) -> None:
@@ -152,8 +150,7 @@ _FEWEST = 16
 class Inputs(Check, code="TB503 other-rows"):
     """The way from a field to a network: ``obs`` and ``obs_next`` are transformed alike."""
 
-    def __init__(self, trace: Trace) -> None:
-        super().__init__(trace)
+    def begin(self) -> None:
         self._paths: dict[str, dict[tuple[str, ...], tuple[str, str]]] = {"obs": {}, "obs_next": {}}
 
     def operation(self, operation: Operation) -> None:
@@ -183,8 +180,7 @@ def _shown(name: str, path: tuple[str, ...]) -> str:
 class Observations(Check, code="TB510 suspect-values"):
     """The observations of a rollout: as many different ones as there are next observations."""
 
-    def __init__(self, trace: Trace) -> None:
-        super().__init__(trace)
+    def begin(self) -> None:
         self._seen: set[int] = set()
 
     def read(self, batch: Any, name: str, value: Any, tag: Tag | None) -> None:
@@ -239,8 +235,7 @@ _FEWEST_RESPONSES: Final = 4
 class Ends(Check, code="TB510 suspect-values"):
     """The tokens behind the masks of responses: padding, rather than the end that is to be learned."""
 
-    def __init__(self, trace: Trace) -> None:
-        super().__init__(trace)
+    def begin(self) -> None:
         self._is_noted = False
 
     def read(self, batch: Any, name: str, value: Any, tag: Tag | None) -> None:
