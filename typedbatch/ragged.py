@@ -7,6 +7,7 @@ is a field of take whole sequences: indices, slices, masks, ``split`` and ``cat`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 
 import numpy as np
@@ -25,7 +26,7 @@ from typedbatch._ops.equality import same_leaf
 from typedbatch._ops.indexing import plain_index
 from typedbatch._ops.ragged_rows import take_sequences
 from typedbatch.batch import Batch
-from typedbatch.errors import LeafError, NoLengthError, StructureError, under
+from typedbatch.errors import LeafError, NoLengthError, StructureError, for_each, under
 from typedbatch.sequences import Lengths, Packed, Padding, Side
 
 if TYPE_CHECKING:
@@ -238,7 +239,8 @@ class Ragged(Sequences, Generic[R_co]):
             MissingDependencyError: Torch is not installed.
         """
         self._rows()
-        return _nested(self.values, torch_side().torch.from_numpy(self.offsets.copy()))
+        nested: Batch = _nested(self.values, torch_side().torch.from_numpy(self.offsets.copy()))
+        return nested
 
     def __len__(self) -> int:
         """Return the number of sequences.
@@ -352,15 +354,9 @@ def _made(fields: dict[str, Any], into: Any) -> Any:
     return convert(made, into) if declared else made
 
 
-def _nested(values: Any, offsets: Any) -> Batch:
-    out: Batch = new_tree(Batch, {})
-    for name, value in values.__dict__.items():
-        with under(name):
-            if isinstance(value, Tree):
-                out.__dict__[name] = _nested(value, offsets)
-            elif KINDS[type(value)] is kinds.TENSOR:
-                where = offsets.to(value.device)
-                out.__dict__[name] = torch_side().torch.nested.nested_tensor_from_jagged(value, where)
-            else:
-                raise LeafError(f"{describe(value)} is not a tensor; call to_torch() on the batch first")
-    return out
+def _nested(value: Any, offsets: Any) -> Any:
+    if isinstance(value, Tree):
+        return new_tree(Batch, for_each(value.__dict__, partial(_nested, offsets=offsets)))
+    if KINDS[type(value)] is not kinds.TENSOR:
+        raise LeafError(f"{describe(value)} is not a tensor; call to_torch() on the batch first")
+    return torch_side().torch.nested.nested_tensor_from_jagged(value, offsets.to(value.device))

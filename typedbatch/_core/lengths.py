@@ -18,6 +18,7 @@ MOST_BYTES: Final = int(iinfo(intp).max)
 """Largest number of bytes in one array; in numpy's arithmetic, larger sizes wrap around to small ones."""
 MOST_ROWS: Final = MOST_BYTES // intp(0).itemsize
 """Largest number of row numbers in one array."""
+_ARRAYS: Final = {ndarray}
 
 
 def require_at_least(least: int, value: Any, name: str) -> int:
@@ -84,9 +85,6 @@ def count_rows(fields: Mapping[str, Any]) -> int | None:
         if rows is not None and (shortest is None or rows < shortest):
             shortest = rows
     return shortest
-
-
-_ARRAYS: Final = {ndarray}
 
 
 def leaves(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -15,6 +15,8 @@ from typedbatch._core.compiling import break_graph, is_compiling
 from typedbatch._core.kinds import Tree, describe
 from typedbatch.errors import LeafError
 
+_replacing: Final = Lock()
+
 
 class FieldsWithMeta(dict[str, Any]):
     """The ``__dict__`` of a batch that has meta, or that shares its fields, and so its meta, with a view.
@@ -60,9 +62,6 @@ def shared_fields(tree: Tree) -> FieldsWithMeta:
             fields = FieldsWithMeta(fields, {})
             object.__setattr__(tree, "__dict__", fields)
     return fields
-
-
-_replacing: Final = Lock()
 
 
 def restore_meta(tree: Tree, state: Mapping[str, Any]) -> None:

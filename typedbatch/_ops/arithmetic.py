@@ -15,17 +15,7 @@ from typing import Any, Final, TypeVar, cast
 import numpy as np
 
 from typedbatch._core import kinds
-from typedbatch._core.kinds import (
-    Tree,
-    describe,
-    is_masked,
-    is_placeholder,
-    kind_of,
-    mask_obstacle,
-    new_sequences,
-    new_tree,
-    write_obstacle,
-)
+from typedbatch._core.kinds import Tree, describe, is_masked, is_placeholder, kind_of, new_sequences, new_tree
 from typedbatch._core.lengths import require_rows
 from typedbatch._core.memory import duplicate
 from typedbatch._core.meta import keep_meta
@@ -45,6 +35,18 @@ _BINARY: Final = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv"
 _IN_PLACE: Final = {f"i{name}": f"{sign}=" for name, sign in _BINARY.items()}
 _SYMBOLS: Final = {**_BINARY, **_IN_PLACE, "neg": "-", "pos": "+", "abs": "abs()"}
 _OPERANDS: Final = kinds.NUMERIC | {kinds.BATCH}
+# Ufuncs of numpy that have another name in torch.
+_TORCH_NAMES = {
+    "equal": "eq",
+    "power": "pow",
+    "rint": "round",
+    "conjugate": "conj_physical",
+    "invert": "bitwise_not",
+    "left_shift": "bitwise_left_shift",
+    "right_shift": "bitwise_right_shift",
+    "degrees": "rad2deg",
+    "radians": "deg2rad",
+}
 
 
 def symbol(operation: Operation) -> str:
@@ -144,15 +146,15 @@ def _fitting(operation: Operation, leaf: Any, value: Any) -> Any:
         value = on_torch(value, leaf)
     elif kind_of(value) is kinds.TENSOR:
         raise LeafError(f"{describe(leaf)} cannot become a tensor in place; to_torch_() first, or make a new batch")
-    elif not is_masked(leaf) and mask_obstacle(value):
-        raise LeafError(mask_obstacle(value))
+    elif not is_masked(leaf) and kinds.mask_obstacle(value):
+        raise LeafError(kinds.mask_obstacle(value))
     try:
         shape, given = tuple(leaf.shape), tuple(np.shape(value))
         if given not in ((), shape) and np.broadcast_shapes(shape, given) != shape:
             raise ValueError("the result would have another shape")
         kind = kind_of(leaf)
-        if kind is not kinds.SCALAR and write_obstacle(leaf):
-            raise ValueError(write_obstacle(leaf))
+        if kind is not kinds.SCALAR and kinds.write_obstacle(leaf):
+            raise ValueError(kinds.write_obstacle(leaf))
         if not _has_float(leaf) and not _has_float(value):
             if operation is operator.ipow and _any(value < 0):
                 raise ValueError("an integer to a negative power is not an integer")
@@ -247,20 +249,6 @@ def _apply_leaf(operation: Operation, values: list[Any], trees: list[Tree], name
         raise LeafError(f"{symbol(operation)} needs numbers, got {', '.join(map(describe, fields))}")
     tensor = next((value for value in values if kind_of(value) is kinds.TENSOR), None)
     return operation(*(values if tensor is None else [on_torch(value, tensor) for value in values]))
-
-
-# Ufuncs of numpy that have another name in torch.
-_TORCH_NAMES = {
-    "equal": "eq",
-    "power": "pow",
-    "rint": "round",
-    "conjugate": "conj_physical",
-    "invert": "bitwise_not",
-    "left_shift": "bitwise_left_shift",
-    "right_shift": "bitwise_right_shift",
-    "degrees": "rad2deg",
-    "radians": "deg2rad",
-}
 
 
 def apply_ufunc(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

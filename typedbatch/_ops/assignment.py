@@ -12,16 +12,7 @@ from numpy.typing import NDArray
 
 from typedbatch._core import kinds
 from typedbatch._core.declaration import object_fields
-from typedbatch._core.kinds import (
-    Tree,
-    describe,
-    is_masked,
-    is_objects,
-    is_placeholder,
-    kind_of,
-    new_tree,
-    object_array,
-)
+from typedbatch._core.kinds import Tree, describe, is_objects, is_placeholder, kind_of, new_tree, object_array
 from typedbatch._core.lengths import count_rows
 from typedbatch._ops.casting import fitted, require_no_mask
 from typedbatch._ops.combine import require_names, stack_fields
@@ -31,6 +22,8 @@ from typedbatch._ops.writer import AS_MADE, INDICES, Fields, Write, leading, onc
 from typedbatch.errors import RowAssignmentError, RowIndexError, StructureError, TypedBatchError, under
 
 _ABSENT: Any = object()
+_KINDS: Final = {bool: "b", int: "iu", float: "f"}
+_NOTHING: Any = object()
 
 
 def set_rows(tree: Tree, index: Any, value: object, strict: bool) -> None:
@@ -156,7 +149,7 @@ def _array_rows(target: NDArray[Any], region: tuple[int, ...], value: Any) -> An
     if kind_of(value) is kinds.SEQUENCE:
         value = object_array(value) if len(region) == 1 else to_leaf(value)
     if kind_of(value) is kinds.ARRAY:
-        if not is_masked(target):
+        if not kinds.is_masked(target):
             require_no_mask(value)
         return _fitting(value, region)
     cell: NDArray[Any] = np.empty((), object)
@@ -199,9 +192,6 @@ def _from_dict(given: Any, tree: Tree) -> Tree:
         except TypedBatchError as error:
             raise error.under(name) from error.__cause__
     return rows
-
-
-_KINDS: Final = {bool: "b", int: "iu", float: "f"}
 
 
 def _as_scalar(number: Any, dtype: np.dtype[Any]) -> Any:
@@ -273,9 +263,6 @@ def set_directly(column: Any, index: Any, values: Any) -> bool:
     return True
 
 
-_NOTHING: Any = object()
-
-
 def fill(column: Any, default: Any) -> None:
     """Fill a new column with the default, or for None with the null of its dtype, if it has one."""
     if default is not None:
@@ -311,7 +298,7 @@ def require_all(values: Any, rows: int, index: Any, counted: Any = ...) -> None:
 def _null_of(leaf: Any) -> Any:
     if kind_of(leaf) is kinds.TENSOR:
         return float("nan") if leaf.is_floating_point() or leaf.is_complex() else _NOTHING
-    if is_masked(leaf):
+    if kinds.is_masked(leaf):
         return np.ma.masked
     kind = leaf.dtype.kind
     if kind in "fc":

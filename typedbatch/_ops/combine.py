@@ -15,17 +15,7 @@ from numpy.typing import NDArray
 from typedbatch._core import kinds
 from typedbatch._core.declaration import absent_fields, object_fields
 from typedbatch._core.foreign_batches import bridge_from
-from typedbatch._core.kinds import (
-    KINDS,
-    Kind,
-    Tree,
-    describe,
-    is_objects,
-    is_placeholder,
-    kind_of,
-    new_tree,
-    object_array,
-)
+from typedbatch._core.kinds import KINDS, Kind, Tree, describe, is_placeholder, kind_of, new_tree, object_array
 from typedbatch._core.lengths import count_rows, equal_rows, unequal_fields
 from typedbatch._core.meta import FieldsWithMeta, set_meta
 from typedbatch._ops.joined_meta import MetaRule, joined_meta, require_rule
@@ -36,6 +26,12 @@ Missing = Literal["error", "pad"]
 
 Convert = Callable[[Any], Any]
 """Function that turns a raw value of a ``dict`` into a leaf: ``typedbatch._ops.construct.to_leaf``."""
+DATES: Final = frozenset({np.dtype("M8").num, np.dtype("m8").num})
+"""Values of ``dtype.num`` for the dtypes of dates and times."""
+CALLED_ON_BATCHES: Final = frozenset(
+    {"__deepcopy__", "__reduce_ex__", "__array__", "__array_interface__", "__array_struct__"}
+)
+"""Special methods that are looked up on the object and not on its class, where a field of that name would be found."""
 
 
 class _Gap:
@@ -59,7 +55,7 @@ def stack_fields(
     first, cls, near = rows[0], common_type(batches), like.__dict__ if isinstance(like, Tree) else {}
     declared: Set[str] = object_fields[cls] if axis == 0 and cls is not Tree.__plain__ else _NAMELESS
     if near:
-        declared = declared | {name for name, column in near.items() if is_objects(column) and column.ndim == 1}
+        declared = declared | {name for name, column in near.items() if kinds.is_objects(column) and column.ndim == 1}
     columns = None
     if set(map(len, rows)) == {len(first)}:
         with suppress(KeyError):  # Equal numbers of fields and no KeyError mean equal names.
@@ -82,7 +78,7 @@ def stack_fields(
 
 def _are_objects(values: Sequence[Any], row: Mapping[str, Any]) -> bool:
     """Return whether values of a column of objects are its objects, and not whole columns or reserved fields."""
-    if not all(is_objects(value) and value.ndim for value in values):
+    if not all(kinds.is_objects(value) and value.ndim for value in values):
         return not all(map(is_placeholder, values))
     try:
         return equal_rows(row) != len(values[0])
@@ -198,12 +194,6 @@ def require_names(names: Mapping[str, Any]) -> None:
             raise FieldNameError(
                 f"{name!r} cannot be a field: copy, pickle or numpy would call it; choose another name"
             )
-
-
-CALLED_ON_BATCHES: Final = frozenset(
-    {"__deepcopy__", "__reduce_ex__", "__array__", "__array_interface__", "__array_struct__"}
-)
-"""Special methods that are looked up on the object and not on its class, where a field of that name would be found."""
 
 
 def _stack_values(values: list[Any], axis: int, missing: Missing, convert: Convert, like: Any) -> Any:
@@ -431,10 +421,6 @@ def _misfit(values: Sequence[Any], error: Exception) -> str:
         number = shapes.index(other)
         return f"it is {first[1]} wide in batch 0 and {other[1]} wide in batch {number}; widths='pad' pads it"
     return f"{_list_kinds(values)} do not fit together: {error}"
-
-
-DATES: Final = frozenset({np.dtype("M8").num, np.dtype("m8").num})
-"""Values of ``dtype.num`` for the dtypes of dates and times."""
 
 
 def keeps_whole_numbers(values: Sequence[Any], array: NDArray[Any]) -> bool:

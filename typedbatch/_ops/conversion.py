@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     Dtype = torch.dtype
 
 T = TypeVar("T", bound=Tree)
+_WITHOUT_TENSORS: Final = frozenset({kinds.NONE, kinds.NUMBER, kinds.OBJECT, kinds.SCALAR})
+_torch_side: list[Any] = []
 
 
 def to_numpy(x: Any) -> Any:
@@ -84,10 +86,6 @@ class no_grad:  # noqa: N801  # The name is torch's; torch.no_grad itself does m
     def __exit__(self, *_: object) -> None:
         if self._switch is not None:
             self._switch(True)
-
-
-_WITHOUT_TENSORS: Final = frozenset({kinds.NONE, kinds.NUMBER, kinds.OBJECT, kinds.SCALAR})
-_torch_side: list[Any] = []
 
 
 def torch_side() -> Any:

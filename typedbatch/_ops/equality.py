@@ -12,6 +12,8 @@ from typedbatch._core.kinds import KINDS, Tree, describe, is_masked, is_objects,
 from typedbatch._core.meta import meta_of
 from typedbatch._report import cut
 
+_LEAVES: Final = frozenset({kinds.ARRAY, kinds.TENSOR, kinds.BATCH, kinds.DISTRIBUTION, kinds.RAGGED})
+
 
 class _Close(NamedTuple):
     """Tolerances between numbers; None in place of a ``_Close`` means that numbers must be equal."""
@@ -145,9 +147,6 @@ def _same_arrays(a: Any, b: Any, how: _Close | None) -> bool:
     if how is None or how is _IDENTICAL or a.dtype.kind not in "biufc" or b.dtype.kind not in "biufc":
         return a.dtype == b.dtype and _equals(a, b, how)
     return np.allclose(a, b, *how)
-
-
-_LEAVES: Final = frozenset({kinds.ARRAY, kinds.TENSOR, kinds.BATCH, kinds.DISTRIBUTION, kinds.RAGGED})
 
 
 def _same_objects(a: Any, b: Any, how: _Close | None) -> bool:

@@ -22,6 +22,7 @@ _PLAIN: Final = frozenset({int, slice})
 _INTP: Final = np.dtype(np.intp)
 _LARGE: Final = 4096
 """Number of elements from which ``index_select`` saves more time than the check of its conditions costs."""
+_LAST_ROW: Final = int(np.iinfo(np.intp).max)
 
 
 def take(tree: T, index: Any) -> T:
@@ -83,9 +84,6 @@ def _plain(part: Any) -> Any:
         # torch would take uint8 for a mask, and refuses other dtypes than int64.
         return part.astype(np.intp, copy=False) if part.ndim else int(part)
     return part
-
-
-_LAST_ROW: Final = int(np.iinfo(np.intp).max)
 
 
 def take_basic(tree: T, index: Any) -> T:

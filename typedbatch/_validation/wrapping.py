@@ -28,6 +28,11 @@ from typedbatch.schema.calls import Call, Sizes, summarize
 from typedbatch.schema.paths import RETURN, top_of
 from typedbatch.schema.values import class_of
 
+_UNPACKED = (Unpack, typing_extensions.Unpack)
+
+_CheckedCall = tuple[tuple[Any, ...], dict[str, Any], Sizes | None]
+"""The arguments of a call after validation, and the sizes of names in it, or None if sizes are not checked."""
+
 
 def wrapped(function: Any, level: Level | None) -> Any:
     """Return a validating function of the same sort, a class with a validating constructor, or a builtin unchanged."""
@@ -178,12 +183,6 @@ def _plain_wrapper(function: Callable[..., Any], plans: _LazyPlan) -> Any:
         return finish(result, (args, kwargs, sizes), level)
 
     return call
-
-
-_UNPACKED = (Unpack, typing_extensions.Unpack)
-
-_CheckedCall = tuple[tuple[Any, ...], dict[str, Any], Sizes | None]
-"""The arguments of a call after validation, and the sizes of names in it, or None if sizes are not checked."""
 
 
 class _Plan:

@@ -102,6 +102,9 @@ PICKING: Final = frozenset({"gather", "__getitem__", "index_select", "take_along
 """Operations whose second tensor says which values are taken."""
 LABELLING: Final = frozenset({"gather", "cross_entropy", "nll_loss", "take_along_dim"})
 """Operations that take or compare the values of given labels."""
+_LONGEST_PATH = 6
+_CALL = tuple[str, tuple[Any, ...], dict[str, Any]]
+_LOSSES_OF_LABELS = frozenset({"cross_entropy", "nll_loss"})
 
 
 def dim_of(args: tuple[Any, ...], kwargs: dict[str, Any], default: Any = None) -> Any:
@@ -227,10 +230,6 @@ def listed(names: set[str] | frozenset[str]) -> str:
     return ", ".join(sorted(names)) or "nothing"
 
 
-_LONGEST_PATH = 6
-_CALL = tuple[str, tuple[Any, ...], dict[str, Any]]
-
-
 def tag_after(call: _CALL, tags: list[Tag], tensors: list[Any], out: Any, step: int) -> Tag:
     """Return the tag of the result of an operation on tensors with tags, after ``step`` optimizer steps."""
     name, args, kwargs = call
@@ -269,9 +268,6 @@ def tag_after(call: _CALL, tags: list[Tag], tensors: list[Any], out: Any, step: 
         is_negated=name in _LOSSES_OF_LABELS if name in LABELLING else first.is_negated != _negates(call, first),
         of_rows=not out.ndim and (first.of_rows or (name in REDUCING and first.rows is not None)),
     )
-
-
-_LOSSES_OF_LABELS = frozenset({"cross_entropy", "nll_loss"})
 
 
 def _negates(call: _CALL, first: Tag) -> bool:

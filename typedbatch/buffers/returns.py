@@ -31,6 +31,7 @@ Act = TypeVar("Act")
 
 Buffer = ReplayBuffer[Any, Any]
 Floats = NDArray[np.floating[Any]]
+_GET = ReplayBuffer.get  # a class may read fields in a way of its own
 
 
 def compute_nstep_return(
@@ -110,9 +111,6 @@ def look_ahead(batch: Any, buffer: Buffer, indices: Any, steps: int, rows: int, 
         return ahead
     obs = state.call_for_rows(partial(get, ahead.last, "obs_next"), ahead.last, ahead.rows)
     return ahead._replace(obs_next=obs)
-
-
-_GET = ReplayBuffer.get  # a class may read fields in a way of its own
 
 
 def _read_ahead(state: State, indices: Any, steps: int, obs_next: bool) -> Ahead:

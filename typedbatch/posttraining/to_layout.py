@@ -42,6 +42,7 @@ Named: TypeAlias = tuple[Collection[str], Collection[str]]
 """The arguments ``per_token`` and ``per_row``."""
 Numbers: TypeAlias = Mapping[Span, NDArray[np.intp]]
 """Number of the value at each token, by the fields that have it; -1 for none."""
+RecordFields: TypeAlias = tuple[type[Batch], dict[str, Any]]
 
 
 class Rows(NamedTuple):
@@ -255,8 +256,6 @@ def _flat(value: Any) -> Any:
 
 
 # ---- to each layout -----------------------------------------------------------------------------------------------
-
-RecordFields: TypeAlias = tuple[type[Batch], dict[str, Any]]
 
 
 def _to_split(rows: Rows, pad_token_id: Any) -> RecordFields:

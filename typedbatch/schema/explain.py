@@ -18,17 +18,7 @@ from typedbatch.errors import Code, Problem
 from typedbatch.schema import steps
 from typedbatch.schema.dims import ROWS, Dim, Several, Sort, broadcast, compute
 from typedbatch.schema.dtypes import names_of
-from typedbatch.schema.fields import (
-    NO_DIMS,
-    WITH_ROWS,
-    Field,
-    Option,
-    Schema,
-    as_read,
-    holds_objects,
-    is_choice,
-    is_sized,
-)
+from typedbatch.schema.fields import WITH_ROWS, Field, Option, Schema, as_read, holds_objects, is_choice, is_sized
 from typedbatch.schema.generate import can_generate
 from typedbatch.schema.hints import Proposals
 from typedbatch.schema.paths import Argument, Path
@@ -47,6 +37,8 @@ _ITSELF = Path(None, "")
 
 Alternatives = dict[tuple[int, int], Option]
 """The alternative of a union that each value matched, by the ids of value and field."""
+_Size = tuple[Path, Dim, int]
+"""The path of an array, a dimension of it that is computed from others, and its actual size."""
 
 
 def alternatives_taken(batch: Any, schema: Schema) -> Alternatives:
@@ -67,10 +59,6 @@ def find_problems(batch: object, schema: Schema) -> tuple[Problem, ...]:
     walker = Explainer(schema, batch)
     walker.fields(batch, schema, None)
     return (*walker.problems, *conflicts(walker.known.by_name(), schema.name))
-
-
-_Size = tuple[Path, Dim, int]
-"""The path of an array, a dimension of it that is computed from others, and its actual size."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -373,7 +361,7 @@ class Explainer:
             if shape == WITH_ROWS:
                 self.report(path, "TB301 no-rows", "one value per row", f"a scalar {describe(value)}", _ONE_ROW)
             else:
-                what = "a number" if shape == NO_DIMS else f"shape {shape}"
+                what = "a number" if not shape.dims else f"shape {shape}"
                 hint = _ONE_ROW if shape.before and shape.before[0].text == ROWS and not sizes else ""
                 self.report(path, "TB303 wrong-shape", what, f"shape {show_sizes(sizes)}", hint)
             return

@@ -23,6 +23,20 @@ WITH_ROWS = Shape((Dim(Sort.NAMED, ROWS, implied=True), Dim(Sort.REST, "")), 1)
 
 NO_DIMS = Shape(())
 """The shape of a number."""
+_WORDS = {
+    Kind.ARRAY: "a numpy array",
+    Kind.TENSOR: "a torch tensor",
+    Kind.DISTRIBUTION: "a torch distribution",
+    Kind.OBJECT: "an object",
+    Kind.NONE: "None",
+    Kind.NUMBER: "a number",
+}
+_NUMBERS = {
+    "an integer type": "an integer",
+    "a real number type": "a number",
+    "a number type": "a number",
+    "number type": "a number",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,22 +97,6 @@ class Option:
         words = f"a {self.cls.__name__}" if self.cls is not None else _WORDS[self.kind]
         words += f" of {self.dtypes.words.removeprefix('a ').removeprefix('an ')}" if self.dtypes is not None else ""
         return words + (f", shape {self.shape}" if self.shape != WITH_ROWS else "")
-
-
-_WORDS = {
-    Kind.ARRAY: "a numpy array",
-    Kind.TENSOR: "a torch tensor",
-    Kind.DISTRIBUTION: "a torch distribution",
-    Kind.OBJECT: "an object",
-    Kind.NONE: "None",
-    Kind.NUMBER: "a number",
-}
-_NUMBERS = {
-    "an integer type": "an integer",
-    "a real number type": "a number",
-    "a number type": "a number",
-    "number type": "a number",
-}
 
 
 @dataclass(frozen=True, slots=True)

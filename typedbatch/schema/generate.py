@@ -63,6 +63,9 @@ from typedbatch.schema.dtypes import Dtypes
 from typedbatch.schema.fields import WITH_ROWS, Field, Option, Schema, as_read, holds_objects, is_choice, is_sized
 
 Check = Callable[[object], bool]
+_CHECKS: dict[Schema, Check] = {}
+_TORCH_DTYPES = ("bool", "uint8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64")
+_DEEPEST, _MOST = 20, 300
 
 
 def source_of(schema: Schema) -> str:
@@ -76,9 +79,6 @@ def generate(schema: Schema) -> Check:
     return cast("Check", writer.compile(writer.check(schema), f"check of {schema.name}")["check"])
 
 
-_CHECKS: dict[Schema, Check] = {}
-
-
 def check_of(schema: Schema) -> Check:
     """Return the compiled function that checks whether an object matches a schema; always the same one."""
     check = _CHECKS.get(schema)
@@ -86,9 +86,6 @@ def check_of(schema: Schema) -> Check:
         look_up_dtypes(schema)
         check = _CHECKS[schema] = generate(schema) if can_generate(schema) else partial(_walk, schema)
     return check
-
-
-_TORCH_DTYPES = ("bool", "uint8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64")
 
 
 def look_up_dtypes(schema: Schema) -> None:
@@ -185,9 +182,6 @@ def can_generate(schema: Schema) -> bool:
         options = (option for field in inner.fields for option in field.every_option())
         todo += ((option.schema, depth + 1) for option in options if option.schema is not None)
     return True
-
-
-_DEEPEST, _MOST = 20, 300
 
 
 class Body:

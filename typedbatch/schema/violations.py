@@ -21,14 +21,13 @@ from typedbatch.schema.explain import alternatives_taken, distance
 from typedbatch.schema.fields import Field, Schema, as_read
 from typedbatch.schema.paths import child
 
+_MOST_ROWS = 10
+"""Largest number of rows that a hint lists."""
+
 
 def find_violations(batch: Any, schema: Schema) -> tuple[Problem, ...]:
     """Return every rule that does not hold, in the order of the fields. Rules across fields come last in each batch."""
     return tuple(_Rules(batch, schema).in_batch(batch, schema, ""))
-
-
-_MOST_ROWS = 10
-"""Largest number of rows that a hint lists."""
 
 
 class _Rules:

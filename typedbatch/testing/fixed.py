@@ -24,6 +24,7 @@ from typedbatch.testing.sizes import Size, Sizes
 
 _FLAGS = {"terminated", "truncated", "done"}
 _LIMIT = re.compile(r"(>=|>|<=|<|multiples of) (\S+)")
+_CANDIDATES: Final[tuple[Any, ...]] = (1, 1.0, "text", False, None, {}, [], (), b"", set())
 
 
 class Fixed:
@@ -82,9 +83,6 @@ def holds(rule: Rule, array: Any) -> bool:
         return bool(answer.all()) if hasattr(answer, "all") else bool(answer)
     except Exception:  # noqa: BLE001  # a rule is the user's own code and may raise anything
         return False
-
-
-_CANDIDATES: Final[tuple[Any, ...]] = (1, 1.0, "text", False, None, {}, [], (), b"", set())
 
 
 def example_meta(schema: MetaSchema, path: str) -> dict[str, Any]:

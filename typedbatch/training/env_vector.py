@@ -30,6 +30,11 @@ Mask = NDArray[np.bool_]
 Outcome: TypeAlias = tuple[Any, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
 
 _PARTS = ("num_envs", "single_observation_space", "single_action_space", "action_space")
+_last_user: WeakKeyDictionary[AnyEnvs, list[object]] = WeakKeyDictionary()
+"""The token of the ``Vector`` that last reset each vector of environments or single one, which several may share."""
+_CANNOT_GO_ON = "; these environments cannot go on: pass the Collector a function that creates them"
+_FOR_ERRORS = 3.0
+"""Seconds to wait for an error that a process has announced. An error that cannot be pickled never arrives."""
 
 
 class Step(NamedTuple):
@@ -54,10 +59,6 @@ class Step(NamedTuple):
     """The info of ``obs_next`` for environments whose episode ended, unless ``info`` has it."""
     first_info: Mapping[str, Any] | None
     """The info of ``obs`` for environments whose episode ended, unless ``info`` has it."""
-
-
-_last_user: WeakKeyDictionary[AnyEnvs, list[object]] = WeakKeyDictionary()
-"""The token of the ``Vector`` that last reset each vector of environments or single one, which several may share."""
 
 
 class Vector:
@@ -220,9 +221,6 @@ class Vector:
         return EnvironmentFailedError(reason + (_CANNOT_GO_ON if cannot else "; the next call begins new episodes"))
 
 
-_CANNOT_GO_ON = "; these environments cannot go on: pass the Collector a function that creates them"
-
-
 def _with_final(obs: Any, info: Mapping[str, Any], ended: Mask) -> Any:
     """Return a copy of the observations with the last observations of the episodes that ended."""
     last, there = info.get("final_obs"), info.get("_final_obs")
@@ -282,10 +280,6 @@ class SingleEnv(SyncVectorEnv):
 
 def _column(value: Any, dtype: type[np.generic]) -> NDArray[Any]:
     return np.array(value, dtype).reshape(1)
-
-
-_FOR_ERRORS = 3.0
-"""Seconds to wait for an error that a process has announced. An error that cannot be pickled never arrives."""
 
 
 class TimeLimit:

@@ -33,6 +33,7 @@ R_co = TypeVar("R_co", bound=BatchProtocol, covariant=True)
 Slots: TypeAlias = NDArray[np.intp]
 Losses: TypeAlias = Mapping[str, float]
 """Metrics returned by an update: numbers by name."""
+_COUNTS = ("number", "step", "updates")
 
 
 class Source(Protocol[R_co]):
@@ -237,9 +238,6 @@ class Training(Iterator[Epoch]):
             raise SettingError(f"the state's 'due' must be a number >= 0 and < 1, got {due!r}")
         self._random.load(state_dict.get("random"))
         vars(self).update(counts, due=float(due))
-
-
-_COUNTS = ("number", "step", "updates")
 
 
 def _steps_of(epochs: int | None, epoch_steps: int, total_steps: int | None) -> dict[str, int]:

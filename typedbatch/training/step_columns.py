@@ -13,7 +13,7 @@ from typedbatch._core import kinds
 from typedbatch._core.kinds import KINDS, Tree, blank, describe, mask_obstacle, new_tree, short_dtype
 from typedbatch._ops.construct import to_leaf
 from typedbatch.batch import Batch
-from typedbatch.errors import LeafError, StructureError, TypedBatchError, under
+from typedbatch.errors import LeafError, StructureError, TypedBatchError, for_each
 
 _NOTHING: Final = object()
 """The storage of a field whose value has been ``None`` in every step."""
@@ -71,10 +71,7 @@ class StepColumns:
     def _allocate(self, value: Any) -> Any:
         """Return empty storage for values like this one."""
         if isinstance(value, (tuple, Mapping, Tree)):
-            fields: dict[str, Any] = {}
-            for name, part in _parts(value):
-                with under(name):
-                    fields[name] = self._allocate(part)
+            fields = for_each(dict(_parts(value)), self._allocate)
             return new_tree(type(value) if isinstance(value, Tree) else Batch, fields)
         leaf = to_leaf(value)
         kind = KINDS[type(leaf)]

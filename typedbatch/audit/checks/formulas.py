@@ -25,7 +25,7 @@ _QUOTIENTS: Final = frozenset({"div", "__truediv__", "true_divide", "divide"})
 class Formulas(Check, code="TB507 wrong-weight"):
     """Operations of losses that no algorithm has."""
 
-    def begin(self) -> None:
+    def _begin(self) -> None:
         self._expected = Tags()
 
     def operation(self, operation: Operation) -> None:
@@ -141,7 +141,7 @@ class Formulas(Check, code="TB507 wrong-weight"):
 class Accumulation(Check, code="TB510 suspect-values", operations=frozenset({"__getitem__", "__setitem__"})):
     """The positions of an augmented assignment: each occurs once."""
 
-    def begin(self) -> None:
+    def _begin(self) -> None:
         self._taken = Tags()
         """Values that were taken at an index, which Python gives back to ``__setitem__`` after ``+=``."""
 

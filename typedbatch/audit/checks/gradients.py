@@ -147,7 +147,7 @@ class Graph:
 class Gradients(Check, code="TB509 stale-gradient"):
     """The gradients that an optimizer uses: finite, and of the losses since its last step alone."""
 
-    def begin(self) -> None:
+    def _begin(self) -> None:
         self._left: dict[int, tuple[Any, Any, int]] = {}
         self._kept: set[int] = set()
         self._waiting: list[str] = []
@@ -212,7 +212,7 @@ class _Loss:
 class Learning(Check, code="TB504 wrong-gradient", operations=SUMS):
     """The gradients of each loss: each part of its formula leads to something that is stepped."""
 
-    def begin(self) -> None:
+    def _begin(self) -> None:
         self._losses: list[_Loss] = []
         self._twins = set(self.trace.objects.twins)
         self._without_gradient: dict[int, bool] = {}

@@ -20,12 +20,13 @@ from typedbatch.audit.trace import Check, Operation
 _WITH_MODES: Final = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)  # noqa: SLF001  # bases of all
 _TARGET: Final = re.compile(r"(^|[_.])(target|targ|tgt|slow)([_.\d\[]|$)")
 _FIXED: Final = re.compile(r"(^|[_.])(target|targ|tgt|ema|slow|frozen|ref|reference|old)([_.\d\[]|$)")
+_MASKING = frozenset({"where", "masked_fill", "masked_fill_", "__setitem__", "index_put_"})
 
 
 class Networks(Check, code="TB506 wrong-network"):
     """Modules whose names say that they follow others: they are copies, are called, and no optimizer steps them."""
 
-    def begin(self) -> None:
+    def _begin(self) -> None:
         self._stepped: set[int] = set()
         self._after_step: dict[int, tuple[Any, Tensor]] = {}
         modules = self.trace.objects.named_modules
@@ -128,7 +129,7 @@ def is_target(name: str) -> bool:
 class Loading(Check, code="TB506 wrong-network"):
     """The states that modules load: they have tensors for the module."""
 
-    def begin(self) -> None:
+    def _begin(self) -> None:
         self._fresh = {name for name, iterator in self.trace.objects.iterators.items() if is_used_up(iterator) is False}
 
     def loading(self, module: nn.Module, state: Mapping[str, Any]) -> None:
@@ -144,16 +145,13 @@ class Loading(Check, code="TB506 wrong-network"):
                 self._found(f"{name} iterates over parameters, and is used up after this update; keep a list", place="")
 
 
-_MASKING = frozenset({"where", "masked_fill", "masked_fill_", "__setitem__", "index_put_"})
-
-
 class Targets(Check, code="TB508 wrong-target", operations=frozenset({"cat", "concat"}) | _MASKING | tags.SUMS):
     """The target ``rew + gamma * (1 - terminated) * value(obs_next)``.
 
     The second summand is 0 in exactly those rows in which the episode terminated.
     """
 
-    def begin(self) -> None:
+    def _begin(self) -> None:
         self._targets: list[tuple[str, frozenset[str]]] = []
         self._stepped: set[str] = set()
         self._after: Any = None
@@ -257,7 +255,7 @@ class Targets(Check, code="TB508 wrong-target", operations=frozenset({"cat", "co
 class Returns(Check, code="TB508 wrong-target"):
     """The returns of terminal steps: they are their rewards, possibly scaled, whatever the algorithm."""
 
-    def begin(self) -> None:
+    def _begin(self) -> None:
         self._examined: dict[tuple[int, str, int], int] = {}
         """Number of rows examined, by origin, name and the step in which the values were computed."""
 
