@@ -334,7 +334,7 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, WithNulls, Display, OpenFields
             StructureError: A field on the same memory would change in other rows.
         """
         if index is None:
-            conversion.map_leaves_in_place(self, nulls.emptied_or_writable)  # first, as it may be refused
+            conversion.adopt(self, conversion.map_leaves(self, nulls.emptied_or_writable))  # first: it may be refused
             conversion.map_leaves(self, nulls.empty_in_place)
         else:
             assignment.clear_rows(self, index)

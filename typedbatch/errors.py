@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self
+from collections.abc import Callable, Collection, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, Self, TypeVar
 
 from typedbatch._names import nearest
 from typedbatch._report import Part, as_rich, describe_problem, lines, page_address, plain
@@ -17,6 +17,17 @@ __all__ = [
     "RowAssignmentError", "RowIndexError", "SchemaError", "SettingError", "SizeError", "StorageError",
     "StreamError", "StreamTimeoutError", "StructureError", "TypedBatchError",
 ]  # fmt: skip
+V = TypeVar("V")
+R = TypeVar("R")
+_MOST_NAMES: Final = 40
+Code = Literal[
+    "TB101 missing-field", "TB102 not-a-batch", "TB103 reserved-field", "TB104 endless-nesting",
+    "TB105 unreadable-field",
+    "TB201 wrong-dtype", "TB202 wrong-kind", "TB203 wrong-choice", "TB204 unwanted-gradient",
+    "TB301 no-rows", "TB302 dimension-conflict", "TB303 wrong-shape", "TB304 wrong-size",
+    "TB401 wrong-values", "TB402 broken-rule", "TB403 rule-raised",
+]  # fmt: skip
+"""Code of a problem; docs/errors has a page for each. TB1 is for names, TB2 kinds, TB3 dimensions, TB4 values."""
 
 
 class TypedBatchError(Exception):
@@ -59,6 +70,15 @@ class under:  # noqa: N801  # It is used like a function: with under("obs").
             error.under(self.name)
 
 
+def for_each(fields: Mapping[str, V], function: Callable[[V], R]) -> dict[str, R]:
+    """Return the function's result for each field. The name of the field is put in front of the path of an error."""
+    out: dict[str, R] = {}
+    for name, value in fields.items():
+        with under(name):
+            out[name] = function(value)
+    return out
+
+
 class MissingFieldError(TypedBatchError, AttributeError, KeyError):
     """A field that is read or deleted does not exist.
 
@@ -80,9 +100,6 @@ class MissingFieldError(TypedBatchError, AttributeError, KeyError):
         shown = [*self.names[:_MOST_NAMES], *(["..."] if len(self.names) > _MOST_NAMES else [])]
         has = f"it has {', '.join(shown)}" if self.names else "it is empty"
         return f"{self.owner} has no field {self.field!r}; {has}{did_you_mean(self.field, self.names)}"
-
-
-_MOST_NAMES: Final = 40
 
 
 class FieldNameError(TypedBatchError, TypeError, AssertionError):
@@ -153,16 +170,6 @@ def did_you_mean(name: str, names: Collection[str]) -> str:
     """Return ``"; did you mean 'rew'?"`` if one of ``names`` is close to ``name``, else an empty string."""
     near = nearest(name, names)
     return f"; did you mean {near!r}?" if near else ""
-
-
-Code = Literal[
-    "TB101 missing-field", "TB102 not-a-batch", "TB103 reserved-field", "TB104 endless-nesting",
-    "TB105 unreadable-field",
-    "TB201 wrong-dtype", "TB202 wrong-kind", "TB203 wrong-choice", "TB204 unwanted-gradient",
-    "TB301 no-rows", "TB302 dimension-conflict", "TB303 wrong-shape", "TB304 wrong-size",
-    "TB401 wrong-values", "TB402 broken-rule", "TB403 rule-raised",
-]  # fmt: skip
-"""Code of a problem; docs/errors has a page for each. TB1 is for names, TB2 kinds, TB3 dimensions, TB4 values."""
 
 
 class Problem(NamedTuple):

@@ -27,6 +27,8 @@ _Flat = tuple[list[Any], Any, tuple[str, ...]]
 """Children of a node, its structure, and the names of the children."""
 
 _DONE: set[tuple[str, Any]] = set()
+_Lengths = tuple[tuple[int, ...], bool]
+"""Lengths of a Ragged, and whether it has a dimension for rows, in a form that can be compared and hashed."""
 
 
 def register() -> None:
@@ -96,10 +98,6 @@ class _Meta:
 def _flatten(batch: Batch) -> _Flat:
     names = tuple(batch.__dict__)
     return list(batch.__dict__.values()), (*names, _Meta(batch)) if meta_of(batch) else names, names
-
-
-_Lengths = tuple[tuple[int, ...], bool]
-"""Lengths of a Ragged, and whether it has a dimension for rows, in a form that can be compared and hashed."""
 
 
 def _flatten_ragged(ragged: Ragged[Any]) -> _Flat:

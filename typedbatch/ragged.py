@@ -7,24 +7,15 @@ is a field of take whole sequences: indices, slices, masks, ``split`` and ``cat`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch import sequences
-from typedbatch._core.kinds import (
-    ARRAY,
-    KINDS,
-    MAPPING,
-    TENSOR,
-    Sequences,
-    Tree,
-    describe,
-    leading_shape,
-    new_sequences,
-    new_tree,
-)
+from typedbatch._core import kinds
+from typedbatch._core.kinds import KINDS, Sequences, Tree, describe, leading_shape, new_sequences, new_tree
 from typedbatch._core.lengths import leaves, require_rows, require_tree
 from typedbatch._ops.casting import as_declared
 from typedbatch._ops.combine import cat_trees, keeps_whole_numbers
@@ -35,7 +26,7 @@ from typedbatch._ops.equality import same_leaf
 from typedbatch._ops.indexing import plain_index
 from typedbatch._ops.ragged_rows import take_sequences
 from typedbatch.batch import Batch
-from typedbatch.errors import LeafError, NoLengthError, StructureError, under
+from typedbatch.errors import LeafError, NoLengthError, StructureError, for_each, under
 from typedbatch.sequences import Lengths, Packed, Padding, Side
 
 if TYPE_CHECKING:
@@ -88,7 +79,7 @@ class Ragged(Sequences, Generic[R_co]):
     @overload
     def __init__(self: Ragged[Batch], values: Mapping[str, Any], lengths: Lengths) -> None: ...
     def __init__(self, values: Any, lengths: Lengths) -> None:
-        tree: Any = to_leaf(values) if KINDS[type(values)] is MAPPING else require_tree(values, "Ragged()")
+        tree: Any = to_leaf(values) if KINDS[type(values)] is kinds.MAPPING else require_tree(values, "Ragged()")
         sizes = sequences.as_lengths(lengths).copy()
         require_rows(tree, int(sizes.sum()))
         sizes.flags.writeable = False
@@ -124,7 +115,7 @@ class Ragged(Sequences, Generic[R_co]):
             raise LeafError(f"from_lists() takes a list of dicts, or a dict of lists, got {describe(rows)}")
         batches: list[Any] = []
         for number, row in enumerate(rows):
-            if KINDS[type(row)] is not MAPPING and not isinstance(row, Tree):
+            if KINDS[type(row)] is not kinds.MAPPING and not isinstance(row, Tree):
                 what = f"a dict or a Batch of lists, one for each field, got {describe(row)} at {number}"
                 raise LeafError(f"a sequence must be {what}")
             batches.append(to_leaf(row))
@@ -248,7 +239,8 @@ class Ragged(Sequences, Generic[R_co]):
             MissingDependencyError: Torch is not installed.
         """
         self._rows()
-        return _nested(self.values, torch_side().torch.from_numpy(self.offsets.copy()))
+        nested: Batch = _nested(self.values, torch_side().torch.from_numpy(self.offsets.copy()))
+        return nested
 
     def __len__(self) -> int:
         """Return the number of sequences.
@@ -302,9 +294,9 @@ class Ragged(Sequences, Generic[R_co]):
     def _like_values(self, array: NDArray[Any]) -> Any:
         """Return an array, or if the values are tensors, a tensor on their device."""
         values: Any = self.values
-        found = (leaf for _, leaf in leaves(values.__dict__) if KINDS[type(leaf)] in (ARRAY, TENSOR))
+        found = (leaf for _, leaf in leaves(values.__dict__) if KINDS[type(leaf)] in (kinds.ARRAY, kinds.TENSOR))
         first: Any = next(found, None)
-        return torch_side().torch.from_numpy(array).to(first.device) if KINDS[type(first)] is TENSOR else array
+        return torch_side().torch.from_numpy(array).to(first.device) if KINDS[type(first)] is kinds.TENSOR else array
 
 
 refuse_on_instances(Ragged, "from_lists", "from_padded", "unpack")
@@ -339,7 +331,7 @@ def _from_columns(columns: Mapping[str, Iterable[Any]], into: Callable[..., Any]
         joined: Any = np.zeros(0)
         if there:
             joined = cat_trees([new_tree(Batch, {name: part}) for part in there], "error", to_leaf).__dict__[name]
-        if KINDS[type(joined)] is ARRAY and len({part.dtype for part in there}) > 1:
+        if KINDS[type(joined)] is kinds.ARRAY and len({part.dtype for part in there}) > 1:
             rows = [row for part in there for row in part]
             if not keeps_whole_numbers(rows, joined):
                 joined = np.concatenate([part.astype(object) for part in there])
@@ -362,15 +354,9 @@ def _made(fields: dict[str, Any], into: Any) -> Any:
     return convert(made, into) if declared else made
 
 
-def _nested(values: Any, offsets: Any) -> Batch:
-    out: Batch = new_tree(Batch, {})
-    for name, value in values.__dict__.items():
-        with under(name):
-            if isinstance(value, Tree):
-                out.__dict__[name] = _nested(value, offsets)
-            elif KINDS[type(value)] is TENSOR:
-                where = offsets.to(value.device)
-                out.__dict__[name] = torch_side().torch.nested.nested_tensor_from_jagged(value, where)
-            else:
-                raise LeafError(f"{describe(value)} is not a tensor; call to_torch() on the batch first")
-    return out
+def _nested(value: Any, offsets: Any) -> Any:
+    if isinstance(value, Tree):
+        return new_tree(Batch, for_each(value.__dict__, partial(_nested, offsets=offsets)))
+    if KINDS[type(value)] is not kinds.TENSOR:
+        raise LeafError(f"{describe(value)} is not a tensor; call to_torch() on the batch first")
+    return torch_side().torch.nested.nested_tensor_from_jagged(value, offsets.to(value.device))

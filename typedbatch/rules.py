@@ -24,6 +24,14 @@ __all__ = [
 ]  # fmt: skip
 
 M = TypeVar("M", bound=Callable[[Any], Any])
+_MIN_TOKENS = 16
+"""Smallest number of tokens from which a shift is inferred: with fewer, a neighbor may be closer by chance."""
+_BOUNDS: dict[str, tuple[str, str, str, Callable[[Any, Any], Any]]] = {
+    "Ge": ("ge", ">=", "low", lambda values, limit: values >= limit),
+    "Gt": ("gt", ">", "low", lambda values, limit: values > limit),
+    "Le": ("le", "<=", "high", lambda values, limit: values <= limit),
+    "Lt": ("lt", "<", "high", lambda values, limit: values < limit),
+}
 
 
 class Rule(NamedTuple):
@@ -191,14 +199,6 @@ def _annotated_type(item: Any, bounds: dict[str, Any]) -> Iterator[Rule]:
     elif name == "Predicate":
         words = f"what {getattr(item.func, '__name__', 'the predicate')}() is true of"
         yield Rule(words, lambda values: _apply_predicate(item.func, values))
-
-
-_BOUNDS: dict[str, tuple[str, str, str, Callable[[Any, Any], Any]]] = {
-    "Ge": ("ge", ">=", "low", lambda values, limit: values >= limit),
-    "Gt": ("gt", ">", "low", lambda values, limit: values > limit),
-    "Le": ("le", "<=", "high", lambda values, limit: values <= limit),
-    "Lt": ("lt", "<", "high", lambda values, limit: values < limit),
-}
 
 
 def _wide(values: Any) -> Any:
@@ -435,10 +435,6 @@ def of_fields(
     marked: Any = rule(words)(holds_for)
     marked.__typedbatch_adjust__ = adjust
     return marked
-
-
-_MIN_TOKENS = 16
-"""Smallest number of tokens from which a shift is inferred: with fewer, a neighbor may be closer by chance."""
 
 
 def _differences(one: Any, other: Any, counts: Any) -> Any:

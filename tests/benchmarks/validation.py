@@ -22,7 +22,7 @@ from torch import Tensor
 from typing_extensions import TypedDict
 
 from typedbatch import Batch, BatchRecord, SchemaError, checked, conforms, schema_of, validate
-from typedbatch.schema.check import check_of
+from typedbatch.schema.generate import check_of
 
 from .floors import Fields
 from .timing import Ratio, beside

@@ -15,8 +15,8 @@ from jaxtyping import Shaped
 
 with atheris.instrument_imports(include=["typedbatch"]):
     from typedbatch import Batch, SchemaError, conforms, schema_of, validate
-    from typedbatch.schema.check import check_of
     from typedbatch.schema.explain import find_problems
+    from typedbatch.schema.generate import check_of
 
 from tests.schema.test_generated import LEAVES, Sized, union
 from tests.validation.helpers import Cam, CamPos, Tree, record

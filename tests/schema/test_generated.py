@@ -20,9 +20,8 @@ from tests.validation.helpers import Array, Cam, CamPos, Refuses, TensorCam, Tre
 from typedbatch import Batch, BatchRecord, RolloutBatch, SeparateSizes, conforms, schema_of, validate
 from typedbatch.errors import Code, SchemaError
 from typedbatch.schema import generate
-from typedbatch.schema.check import check_of
 from typedbatch.schema.explain import find_problems
-from typedbatch.schema.generate import can_generate, source_of
+from typedbatch.schema.generate import can_generate, check_of, source_of
 
 REFUSES = torch.zeros(2).as_subclass(Refuses)
 Rows = NewType("Rows", int)

@@ -15,7 +15,7 @@ from tests.training.environments import MODES, Count, Nested, in_processes, sync
 from typedbatch import ActBatch, ActStateBatch, Batch, checking, errors
 from typedbatch.buffers import VectorReplayBuffer
 from typedbatch.training import Collector
-from typedbatch.training.processes import terminate
+from typedbatch.training.env_vector import terminate
 
 GONE = pytest.mark.filterwarnings("ignore:.*(Received the following error|Traceback|Raising the last)")
 """Filter of the warnings of gymnasium when a process of an environment ends."""

@@ -31,8 +31,8 @@ from typedbatch import (
 )
 from typedbatch.buffers import ReplayBuffer
 from typedbatch.schema import schema_of
-from typedbatch.schema.check import check_of
 from typedbatch.schema.explain import find_problems
+from typedbatch.schema.generate import check_of
 
 Array = NDArray[Any]
 RESULTS = ("returns", "adv", "v_s", "logp_old")

@@ -9,25 +9,16 @@ from typing import Any, Final, Literal
 
 from numpy import iinfo, intp, ndarray
 
+from typedbatch._core import kinds
 from typedbatch._core.depth import DEEPEST, require_depth
-from typedbatch._core.kinds import (
-    ARRAY,
-    BATCH,
-    DISTRIBUTION,
-    KINDS,
-    NONE,
-    TENSOR,
-    Tree,
-    contradiction,
-    describe,
-    leading_shape,
-)
+from typedbatch._core.kinds import KINDS, Tree, contradiction, describe, leading_shape
 from typedbatch.errors import LeafError, NoLengthError, SizeError, StructureError
 
 MOST_BYTES: Final = int(iinfo(intp).max)
 """Largest number of bytes in one array; in numpy's arithmetic, larger sizes wrap around to small ones."""
 MOST_ROWS: Final = MOST_BYTES // intp(0).itemsize
 """Largest number of row numbers in one array."""
+_ARRAYS: Final = {ndarray}
 
 
 def require_at_least(least: int, value: Any, name: str) -> int:
@@ -79,7 +70,7 @@ def count_rows(fields: Mapping[str, Any]) -> int | None:
         rows: int | None = None
         if type(value) is ndarray and value.shape:
             rows = value.shape[0]
-        elif KINDS[type(value)] is BATCH:
+        elif KINDS[type(value)] is kinds.BATCH:
             try:
                 rows = count_rows(value.__dict__)
             except NoLengthError as error:
@@ -94,9 +85,6 @@ def count_rows(fields: Mapping[str, Any]) -> int | None:
         if rows is not None and (shortest is None or rows < shortest):
             shortest = rows
     return shortest
-
-
-_ARRAYS: Final = {ndarray}
 
 
 def leaves(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
@@ -114,12 +102,12 @@ def rows_of(value: Any, rows: int | None, depth: int) -> int | Literal[False] | 
     The result is False if they differ or are nested too deep. ``rows`` is the number known so far, or None. Scalars,
     objects and ``None`` have no rows and do not count. ``depth`` is the number of batches that the value is in.
     """
-    if KINDS[type(value)] is not BATCH:
+    if KINDS[type(value)] is not kinds.BATCH:
         return _shared(value, rows)
     if depth > DEEPEST:
         return False
     for leaf in value.__dict__.values():
-        rows = rows_of(leaf, rows, depth + 1) if KINDS[type(leaf)] is BATCH else _shared(leaf, rows)
+        rows = rows_of(leaf, rows, depth + 1) if KINDS[type(leaf)] is kinds.BATCH else _shared(leaf, rows)
         if rows is False:
             return False
     return rows
@@ -181,7 +169,7 @@ def _equal_arrays(fields: Mapping[str, Any]) -> int | None:
         elif isinstance(value, Tree):
             size = _equal_arrays(value.__dict__)
         else:  # ``size`` is faster than reading the shape.
-            tensor: Any = value if KINDS[type(value)] is TENSOR else None
+            tensor: Any = value if KINDS[type(value)] is kinds.TENSOR else None
             size = tensor.size(0) if tensor is not None and not tensor.is_nested and tensor.ndim else None
         if size is None or (rows is not None and rows != size):
             return None
@@ -193,7 +181,7 @@ def require_rows(values: Tree, rows: int) -> None:
     """Raise an error unless every leaf has ``rows`` rows; ``None`` and reserved fields do not count."""
     for path, leaf in leaves(values.__dict__):
         shape = leading_shape(leaf)
-        if shape[:1] != (rows,) and KINDS[type(leaf)] is not NONE and not isinstance(leaf, Tree):
+        if shape[:1] != (rows,) and KINDS[type(leaf)] is not kinds.NONE and not isinstance(leaf, Tree):
             has = f"{shape[0]} rows" if shape else "no rows"
             raise StructureError(f"{describe(leaf)} has {has}, and the lengths sum up to {rows}", path)
 
@@ -201,7 +189,7 @@ def require_rows(values: Tree, rows: int) -> None:
 def shape_of(fields: Mapping[str, Any]) -> list[int]:
     """Return the element-wise minimum of the leaves' shapes, or ``[]`` if a leaf is a scalar or a field is reserved."""
     shapes = [
-        shape_of(value.__dict__) if KINDS[type(value)] is BATCH else leading_shape(value)
+        shape_of(value.__dict__) if KINDS[type(value)] is kinds.BATCH else leading_shape(value)
         for value in fields.values()
         if value is not None
     ]
@@ -210,7 +198,5 @@ def shape_of(fields: Mapping[str, Any]) -> list[int]:
 
 def shared_dims(fields: Mapping[str, Any]) -> int:
     """Return the number of leading dimensions that all numeric leaves have; reserved fields do not count."""
-    ndims = [
-        len(leading_shape(leaf)) for _, leaf in leaves(fields) if KINDS[type(leaf)] in (ARRAY, TENSOR, DISTRIBUTION)
-    ]
-    return min(ndims, default=0)
+    numeric = (kinds.ARRAY, kinds.TENSOR, kinds.DISTRIBUTION)
+    return min((len(leading_shape(leaf)) for _, leaf in leaves(fields) if KINDS[type(leaf)] in numeric), default=0)

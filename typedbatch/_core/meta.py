@@ -15,6 +15,8 @@ from typedbatch._core.compiling import break_graph, is_compiling
 from typedbatch._core.kinds import Tree, describe
 from typedbatch.errors import LeafError
 
+_replacing: Final = Lock()
+
 
 class FieldsWithMeta(dict[str, Any]):
     """The ``__dict__`` of a batch that has meta, or that shares its fields, and so its meta, with a view.
@@ -40,11 +42,6 @@ def meta_of(tree: Tree) -> dict[str, Any]:
     return fields.meta if isinstance(fields, FieldsWithMeta) else {}
 
 
-def own_meta(tree: Tree) -> dict[str, Any]:
-    """Return the meta of a batch, not a copy, so that it can be written to; a batch without meta gets an empty dict."""
-    return shared_fields(tree).meta
-
-
 def set_meta(tree: Tree, meta: dict[str, Any]) -> None:
     """Set the meta of a batch, and of all batches that share its fields; ``meta`` is not copied."""
     shared_fields(tree).meta = meta
@@ -65,9 +62,6 @@ def shared_fields(tree: Tree) -> FieldsWithMeta:
             fields = FieldsWithMeta(fields, {})
             object.__setattr__(tree, "__dict__", fields)
     return fields
-
-
-_replacing: Final = Lock()
 
 
 def restore_meta(tree: Tree, state: Mapping[str, Any]) -> None:
@@ -118,7 +112,7 @@ class WithMeta(Tree):
 
         @property
         def meta(self) -> dict[str, Any]:
-            return own_meta(self)
+            return shared_fields(self).meta
 
         @meta.setter
         def meta(self, value: Mapping[str, Any]) -> None:

@@ -38,6 +38,8 @@ _IN_NUMPY = {torch.bool, torch.float16, torch.float32, torch.float64, torch.comp
     for name in ("uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64")
     if hasattr(torch, name)
 }
+_SHARED_FROM = 1 << 20
+"""Number of bytes from which shared memory takes less time than a copy through a pipe."""
 
 
 def in_numpy(tensor: Tensor) -> bool:
@@ -109,10 +111,6 @@ class PickledTensor:
         raw, dtype = self.tensor.detach(), self.tensor.dtype
         array = (raw.view(_PICKLED[dtype]) if dtype in _PICKLED else raw).numpy()
         return _unpickle_tensor, (array, str(dtype), self.tensor.requires_grad)
-
-
-_SHARED_FROM = 1 << 20
-"""Number of bytes from which shared memory takes less time than a copy through a pipe."""
 
 
 def _reduce_for_process(stand_in: PickledTensor) -> tuple[Callable[..., Any], tuple[Any, ...]]:

@@ -1,54 +1,211 @@
-"""Arithmetic on batches: field by field, by name, on numpy and torch leaves alike."""
+"""Arithmetic on batches: field by field, by name, on numpy and torch leaves alike.
+
+In place, ``batch += other`` is checked as a whole before the first write.
+"""
 
 from __future__ import annotations
 
 import functools
 import operator
 import sys
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
+from typing import Any, Final, TypeVar, cast
 
 import numpy as np
 
-from typedbatch._core.kinds import (
-    ARRAY,
-    BATCH,
-    NONE,
-    NUMBER,
-    RAGGED,
-    SCALAR,
-    TENSOR,
-    Tree,
-    describe,
-    is_placeholder,
-    kind_of,
-    new_sequences,
-    new_tree,
-)
+from typedbatch._core import kinds
+from typedbatch._core.kinds import Tree, describe, is_masked, is_placeholder, kind_of, new_sequences, new_tree
 from typedbatch._core.lengths import require_rows
+from typedbatch._core.memory import duplicate
 from typedbatch._core.meta import keep_meta
-from typedbatch._ops.inplace import (
-    REFUSALS,
-    Operation,
-    apply_in_place,
-    is_operand,
-    on_torch,
-    require_same_names,
-    symbol,
-)
-from typedbatch.errors import LeafError, StructureError, TypedBatchError
+from typedbatch._ops.writer import Write, once_each, plain_arrays, plain_pairs
+from typedbatch.errors import LeafError, StructureError, TypedBatchError, under
 
 T = TypeVar("T", bound=Tree)
+Operation = Callable[..., Any]
+
+REFUSALS: Final = (TypeError, ValueError, RuntimeError, ArithmeticError, IndexError)
+"""Errors that numpy and torch raise for wrong operands.
+
+``FloatingPointError``, which users turn on by ``np.errstate``, is an ``ArithmeticError`` too, but is not converted.
+"""
+
+_BINARY: Final = {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "floordiv": "//", "mod": "%", "pow": "**"}
+_IN_PLACE: Final = {f"i{name}": f"{sign}=" for name, sign in _BINARY.items()}
+_SYMBOLS: Final = {**_BINARY, **_IN_PLACE, "neg": "-", "pos": "+", "abs": "abs()"}
+_OPERANDS: Final = kinds.NUMERIC | {kinds.BATCH}
+# Ufuncs of numpy that have another name in torch.
+_TORCH_NAMES = {
+    "equal": "eq",
+    "power": "pow",
+    "rint": "round",
+    "conjugate": "conj_physical",
+    "invert": "bitwise_not",
+    "left_shift": "bitwise_left_shift",
+    "right_shift": "bitwise_right_shift",
+    "degrees": "rad2deg",
+    "radians": "deg2rad",
+}
+
+
+def symbol(operation: Operation) -> str:
+    """Return an operation as it is written in code: ``+=``, ``np.exp``."""
+    name: str = getattr(operation, "__name__", str(operation))
+    return _SYMBOLS.get(name, name)
+
+
+def is_operand(value: object) -> bool:
+    """Return True for a value that can be an operand of a Batch."""
+    return kind_of(value) in _OPERANDS or isinstance(value, (bool, int, float, complex))
+
+
+def require_same_names(first: Tree, other: Tree) -> None:
+    """Raise an error unless two batches have the same fields."""
+    if first.__dict__.keys() != other.__dict__.keys():
+        one, two = (", ".join(map(repr, tree.__dict__)) or "no fields" for tree in (first, other))
+        raise StructureError(f"the batches have different fields: {one} and {two}; values are paired by name")
+
+
+def on_torch(value: Any, tensor: Any) -> Any:
+    """Return an array as a tensor on the device of ``tensor``, so that torch computes; return others unchanged."""
+    if kind_of(value) not in (kinds.ARRAY, kinds.SCALAR):
+        return value
+    from typedbatch._core.tensors import to_tensor
+
+    return to_tensor(value).to(tensor.device)
+
+
+def apply_in_place(operation: Operation, tree: T, other: Any) -> T:
+    """Apply ``operation`` in place to every leaf of ``tree``, after checking that all leaves can take the result."""
+    careful = not {"raise", "call"}.isdisjoint(np.geterr().values())  # numpy may raise for values, as 1 / 0
+    if not careful and (type(other) in (int, float) or isinstance(other, Tree)):
+        pairs = _plain(operation, tree, other)
+        if pairs is not None:
+            for leaf, value in pairs:
+                operation(leaf, value)
+            return tree
+    writes = once_each([*_plan(operation, tree, other, "")], may_be_itself=True)
+    ready: dict[int, Any] = {}
+    for i, (path, leaf, value, _) in enumerate(writes):
+        kind = kind_of(leaf)  # Values decide if a scalar can be replaced, and objects may refuse.
+        if kind is kinds.SCALAR or (kind is kinds.ARRAY and (careful or leaf.dtype.hasobject)):
+            try:
+                ready[i] = operation(leaf if kind is kinds.SCALAR else duplicate(leaf), value)
+            except FloatingPointError:
+                raise
+            except REFUSALS as error:
+                text = f"{symbol(operation)} cannot take {describe(leaf)} and {describe(value)}: {error}"
+                raise LeafError(text, path) from error
+    for i, (_, leaf, value, where) in enumerate(writes):
+        if i not in ready:
+            operation(leaf, value)
+        elif kind_of(leaf) is kinds.SCALAR:
+            fields, name = where
+            fields[name] = ready[i]
+        else:
+            leaf[...] = ready[i]
+    return tree
+
+
+def _plain(operation: Operation, tree: Tree, other: Any) -> Sequence[tuple[Any, Any]] | None:
+    """Return the arrays to compute and their operands if dtypes and shapes show that nothing fails; else None."""
+    if isinstance(other, Tree):
+        pairs = plain_pairs(tree.__dict__, ..., other.__dict__)
+    else:
+        pairs = [(array, other) for array in plain_arrays(tree.__dict__) or ()]
+    kinds = "biufc" if operation is not operator.ipow else "fc"  # An integer to a negative power is not one.
+    for dtype in {array.dtype for array, _ in pairs or ()}:
+        if dtype.kind not in kinds or not _fits(operation, dtype, dtype if isinstance(other, Tree) else other):
+            return None
+    return pairs or None
+
+
+def _plan(operation: Operation, tree: Tree, other: Any, prefix: str) -> Iterator[Write]:
+    """Yield a write for each leaf, after checking that dtypes and shapes allow it."""
+    paired = kind_of(other) is kinds.BATCH
+    if paired:
+        require_same_names(tree, other)
+    for name, leaf in tree.__dict__.items():
+        value = other.__dict__[name] if paired else other
+        with under(name):
+            # None and reserved fields stay unchanged, unless the other Batch has numbers there.
+            if all(one is None or is_placeholder(one) for one in ((leaf, value) if paired else (leaf,))):
+                continue
+            if kind_of(leaf) is kinds.BATCH and (not paired or kind_of(value) is kinds.BATCH):
+                yield from _plan(operation, leaf, value, f"{prefix}{name}.")
+            else:
+                yield Write(prefix + name, leaf, _fitting(operation, leaf, value), (tree.__dict__, name))
+
+
+def _fitting(operation: Operation, leaf: Any, value: Any) -> Any:
+    """Return the other operand in a form that the leaf can take, or raise an error."""
+    if kind_of(leaf) not in kinds.NUMERIC or not is_operand(value) or kind_of(value) is kinds.BATCH:
+        raise LeafError(f"{symbol(operation)} needs numbers, got {describe(leaf)} and {describe(value)}")
+    if kind_of(leaf) is kinds.TENSOR:
+        value = on_torch(value, leaf)
+    elif kind_of(value) is kinds.TENSOR:
+        raise LeafError(f"{describe(leaf)} cannot become a tensor in place; to_torch_() first, or make a new batch")
+    elif not is_masked(leaf) and kinds.mask_obstacle(value):
+        raise LeafError(kinds.mask_obstacle(value))
+    try:
+        shape, given = tuple(leaf.shape), tuple(np.shape(value))
+        if given not in ((), shape) and np.broadcast_shapes(shape, given) != shape:
+            raise ValueError("the result would have another shape")
+        kind = kind_of(leaf)
+        if kind is not kinds.SCALAR and kinds.write_obstacle(leaf):
+            raise ValueError(kinds.write_obstacle(leaf))
+        if not _has_float(leaf) and not _has_float(value):
+            if operation is operator.ipow and _any(value < 0):
+                raise ValueError("an integer to a negative power is not an integer")
+            if kind is kinds.TENSOR and operation in (operator.ifloordiv, operator.imod) and _any(value == 0):
+                raise ValueError("an integer divided by zero is not an integer")
+        other = value.dtype if kind_of(value) in kinds.NUMERIC else value
+        if kind is kinds.SCALAR or not _fits(operation, leaf.dtype, other):
+            with np.errstate(all="ignore"):
+                operation(leaf if kind is kinds.SCALAR else _sample(leaf.dtype), _sample(other))
+    except REFUSALS as error:
+        raise LeafError(f"{symbol(operation)} cannot take {describe(leaf)} and {describe(value)}: {error}") from error
+    return value
+
+
+@lru_cache(maxsize=1024, typed=True)
+def _fits(operation: Operation, dtype: Any, other: Any) -> bool:
+    """Return whether a leaf of ``dtype`` can take the result; ``other`` is a dtype or a number."""
+    try:
+        with np.errstate(all="ignore"):
+            operation(_sample(dtype), _sample(other))
+    except REFUSALS:
+        return False
+    return True
+
+
+def _sample(dtype: Any) -> Any:
+    """Return one element of a dtype, which follows the same casting rules as data; a number is returned unchanged."""
+    if isinstance(dtype, np.dtype):
+        return np.ones((), dtype)
+    return dtype if isinstance(dtype, (int, float, complex)) else sys.modules["torch"].ones((), dtype=dtype)
+
+
+def _any(flags: Any) -> bool:
+    return bool(flags.any()) if kind_of(flags) in kinds.NUMERIC else bool(flags)
+
+
+def _has_float(value: Any) -> bool:
+    if kind_of(value) is kinds.TENSOR:
+        return bool(value.is_floating_point() or value.is_complex())
+    return np.asarray(value).dtype.kind not in "biu"
 
 
 def apply(operation: Operation, *operands: Any) -> Any:
     """Apply ``operation`` to the leaves of operands that are Batches; others are passed on to every leaf."""
-    trees = [operand for operand in operands if kind_of(operand) is BATCH]
+    trees = [operand for operand in operands if kind_of(operand) is kinds.BATCH]
     first = trees[0]
     for other in trees[1:]:
         require_same_names(first, other)
     fields = {}
     for name in first.__dict__:
-        values = [o.__dict__[name] if kind_of(o) is BATCH else o for o in operands]
+        values = [o.__dict__[name] if kind_of(o) is kinds.BATCH else o for o in operands]
         try:
             fields[name] = _apply_leaf(operation, values, trees, name)
         except TypedBatchError as error:
@@ -66,53 +223,39 @@ def apply(operation: Operation, *operands: Any) -> Any:
 
 def _apply_leaf(operation: Operation, values: list[Any], trees: list[Tree], name: str) -> Any:
     fields = [tree.__dict__[name] for tree in trees]
-    kinds = set(map(kind_of, fields))
-    if kinds == {BATCH}:
+    found = set(map(kind_of, fields))
+    if found == {kinds.BATCH}:
         return apply(operation, *values)
-    if kinds <= {NONE} or all(field is None or is_placeholder(field) for field in fields):
+    if found <= {kinds.NONE} or all(field is None or is_placeholder(field) for field in fields):
         return fields[0]
-    if BATCH in kinds:
+    if kinds.BATCH in found:
         raise StructureError(f"{symbol(operation)} pairs fields by name, got {' and '.join(map(describe, fields))}")
-    if kinds == {RAGGED}:
+    if found == {kinds.RAGGED}:
         # An array beside sequences is refused: its rows are one for each sequence, not one for each row of the values.
         first = fields[0]
         if any(not np.array_equal(sequences.sizes, first.sizes) for sequences in fields):
             raise StructureError(f"{symbol(operation)} pairs rows, got {' and '.join(map(describe, fields))}")
-        others = [value for value in values if kind_of(value) is not RAGGED]
+        others = [value for value in values if kind_of(value) is not kinds.RAGGED]
         if any(np.ndim(other) for other in others):
             raise StructureError(f"{symbol(operation)} takes a number or a Batch beside {describe(first)}; see .values")
-        inner = [value.values if kind_of(value) is RAGGED else value for value in values]
+        inner = [value.values if kind_of(value) is kinds.RAGGED else value for value in values]
         result: Tree = apply(operation, *inner)
         try:
             require_rows(result, int(first.sizes.sum()))
         except StructureError as error:
             raise LeafError(f"{symbol(operation)} cannot take {describe(first)}: {error}; see .values") from error
         return new_sequences(type(first), result, first.sizes)
-    if not kinds <= {ARRAY, TENSOR, SCALAR}:
+    if not found <= kinds.NUMERIC:
         raise LeafError(f"{symbol(operation)} needs numbers, got {', '.join(map(describe, fields))}")
-    tensor = next((value for value in values if kind_of(value) is TENSOR), None)
+    tensor = next((value for value in values if kind_of(value) is kinds.TENSOR), None)
     return operation(*(values if tensor is None else [on_torch(value, tensor) for value in values]))
-
-
-# Ufuncs of numpy that have another name in torch.
-_TORCH_NAMES = {
-    "equal": "eq",
-    "power": "pow",
-    "rint": "round",
-    "conjugate": "conj_physical",
-    "invert": "bitwise_not",
-    "left_shift": "bitwise_left_shift",
-    "right_shift": "bitwise_right_shift",
-    "degrees": "rad2deg",
-    "radians": "deg2rad",
-}
 
 
 def apply_ufunc(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Apply a numpy ufunc, as in ``np.exp(batch)`` or ``array * batch``; for tensors use the same function of torch."""
 
     def on_leaves(*values: Any) -> Any:
-        first = next((value for value in values if kind_of(value) is TENSOR), None)
+        first = next((value for value in values if kind_of(value) is kinds.TENSOR), None)
         if first is None:
             return ufunc(*values, **kwargs)
         torch = sys.modules["torch"]
@@ -121,8 +264,8 @@ def apply_ufunc(ufunc: np.ufunc, inputs: tuple[Any, ...], kwargs: dict[str, Any]
             raise LeafError(f"torch has no counterpart of np.{ufunc.__name__}; convert with to_numpy() first")
         tensors = []
         for value in values:  # A Python number gets the dtype in which torch computes it with the tensor.
-            dtype = torch.result_type(first, value) if kind_of(value) is NUMBER else None
-            is_tensor = kind_of(value) is TENSOR
+            dtype = torch.result_type(first, value) if kind_of(value) is kinds.NUMBER else None
+            is_tensor = kind_of(value) is kinds.TENSOR
             tensors.append(value if is_tensor else torch.as_tensor(value, dtype=dtype, device=first.device))
         return function(*tensors, **kwargs)
 

@@ -10,28 +10,9 @@ import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
+from typedbatch._core import kinds
 from typedbatch._core.declaration import object_fields
-from typedbatch._core.kinds import (
-    ARRAY,
-    BATCH,
-    MAPPING,
-    NONE,
-    NUMBER,
-    RAGGED,
-    SEQUENCE,
-    TENSOR,
-    Tree,
-    blank,
-    describe,
-    is_masked,
-    is_objects,
-    is_placeholder,
-    kind_of,
-    leading_shape,
-    new_tree,
-    object_array,
-    write_obstacle,
-)
+from typedbatch._core.kinds import Tree, describe, is_objects, is_placeholder, kind_of, new_tree, object_array
 from typedbatch._core.lengths import count_rows
 from typedbatch._ops.casting import fitted, require_no_mask
 from typedbatch._ops.combine import require_names, stack_fields
@@ -41,6 +22,8 @@ from typedbatch._ops.writer import AS_MADE, INDICES, Fields, Write, leading, onc
 from typedbatch.errors import RowAssignmentError, RowIndexError, StructureError, TypedBatchError, under
 
 _ABSENT: Any = object()
+_KINDS: Final = {bool: "b", int: "iu", float: "f"}
+_NOTHING: Any = object()
 
 
 def set_rows(tree: Tree, index: Any, value: object, strict: bool) -> None:
@@ -58,9 +41,9 @@ def set_rows(tree: Tree, index: Any, value: object, strict: bool) -> None:
 
 def _as_rows(value: Any, tree: Tree) -> Tree:
     rows: Any
-    if kind_of(value) is MAPPING:
+    if kind_of(value) is kinds.MAPPING:
         rows = _from_dict(value, tree)
-    elif kind_of(value) is SEQUENCE and value and set(map(kind_of, value)) <= {MAPPING, BATCH}:
+    elif kind_of(value) is kinds.SEQUENCE and value and set(map(kind_of, value)) <= {kinds.MAPPING, kinds.BATCH}:
         rows = new_tree(Tree.__plain__, stack_fields(value, 0, "pad", to_leaf, tree))
     else:
         rows = to_leaf(value)
@@ -99,7 +82,7 @@ def region_of(leaf: Any, index: Any) -> tuple[int, ...]:
         with suppress(IndexError, TypeError, ValueError, OverflowError):
             return leading(index, shape[0]) + shape[1:]
     try:  # Index a stand-in of the same shape, in which one byte stands for all elements.
-        if kind_of(leaf) is TENSOR:
+        if kind_of(leaf) is kinds.TENSOR:
             torch = sys.modules["torch"]
             return tuple(take_of_tensor(torch.zeros((), dtype=torch.bool).expand(shape), index).shape)
         return tuple(np.shape(np.broadcast_to(np.False_, shape)[index]))
@@ -128,25 +111,25 @@ def _plan(writes: list[Write], fields: Fields, index: Any, rows: Fields, strict:
 def _plan_field(writes: list[Write], target: Any, index: Any, value: Any, strict: bool, path: str) -> None:
     absent = value is _ABSENT or is_placeholder(value)
     kind = kind_of(target)
-    if kind is BATCH:
-        if not absent and kind_of(value) is not BATCH:
+    if kind is kinds.BATCH:
+        if not absent and kind_of(value) is not kinds.BATCH:
             raise RowAssignmentError(f"{describe(target)} takes rows from a dict or a Batch, got {describe(value)}")
         rows = {} if absent else value.__dict__
         _plan(writes, target.__dict__, index, rows, strict and not absent, f"{path}.")
         return
-    if kind is NONE and (absent or value is None):
+    if kind is kinds.NONE and (absent or value is None):
         return
-    if kind is RAGGED:
+    if kind is kinds.RAGGED:
         raise RowAssignmentError(
             f"the rows of {describe(target)} are sequences end to end, and cannot be replaced in place; "
             "write into the arrays of .values, or make another Ragged and set the whole field"
         )
-    if kind not in (ARRAY, TENSOR):
+    if kind not in (kinds.ARRAY, kinds.TENSOR):
         raise RowAssignmentError(f"{describe(target)} has no rows to assign to")
-    if obstacle := write_obstacle(target):
+    if obstacle := kinds.write_obstacle(target):
         raise RowAssignmentError(obstacle)
     where, region = index, region_of(target, index)
-    if kind is TENSOR:
+    if kind is kinds.TENSOR:
         value = _fitting(fitted(target, 0 if absent else value), region)
         if type(index) is not int:  # Torch refuses slices that step backward.
             where, flips = forward_slices(index, target.shape)
@@ -159,14 +142,14 @@ def _plan_field(writes: list[Write], target: Any, index: Any, value: Any, strict
 def _array_rows(target: NDArray[Any], region: tuple[int, ...], value: Any) -> Any:
     if target.dtype != object:
         return _fitting(fitted(target, value), region)
-    if kind_of(value) is BATCH:
+    if kind_of(value) is kinds.BATCH:
         raise RowAssignmentError(f"{describe(target)} cannot hold {describe(value)}")
     if not region:  # a single cell takes any object as it is, and numbers out of their 0-d array
-        return value[()] if kind_of(value) is ARRAY and not value.ndim else value
-    if kind_of(value) is SEQUENCE:
+        return value[()] if kind_of(value) is kinds.ARRAY and not value.ndim else value
+    if kind_of(value) is kinds.SEQUENCE:
         value = object_array(value) if len(region) == 1 else to_leaf(value)
-    if kind_of(value) is ARRAY:
-        if not is_masked(target):
+    if kind_of(value) is kinds.ARRAY:
+        if not kinds.is_masked(target):
             require_no_mask(value)
         return _fitting(value, region)
     cell: NDArray[Any] = np.empty((), object)
@@ -198,9 +181,9 @@ def _from_dict(given: Any, tree: Tree) -> Tree:
         target: Any = tree.__dict__.get(name)
         kind = kind_of(value)
         try:
-            if kind is NUMBER and type(target) is ndarray:
+            if kind is kinds.NUMBER and type(target) is ndarray:
                 rows.__dict__[name] = value if is_objects(target) else _as_scalar(value, target.dtype)
-            elif kind is MAPPING and kind_of(target) is BATCH and not is_placeholder(target):
+            elif kind is kinds.MAPPING and kind_of(target) is kinds.BATCH and not is_placeholder(target):
                 rows.__dict__[name] = _from_dict(value, target)
             elif is_objects(target):
                 rows.__dict__[name] = value
@@ -209,9 +192,6 @@ def _from_dict(given: Any, tree: Tree) -> Tree:
         except TypedBatchError as error:
             raise error.under(name) from error.__cause__
     return rows
-
-
-_KINDS: Final = {bool: "b", int: "iu", float: "f"}
 
 
 def _as_scalar(number: Any, dtype: np.dtype[Any]) -> Any:
@@ -230,14 +210,14 @@ def _as_scalar(number: Any, dtype: np.dtype[Any]) -> Any:
 def set_column(tree: Tree, values: Any, key: str, index: Any, default: float | None) -> None:
     """Set a field, or its rows at ``index``; see :meth:`typedbatch.Batch.set_array_at_key`."""
     known = tree.__dict__.get(key)
-    is_column = kind_of(values) is SEQUENCE and (is_objects(known) or key in object_fields[type(tree)])
+    is_column = kind_of(values) is kinds.SEQUENCE and (is_objects(known) or key in object_fields[type(tree)])
     values = object_array(values) if is_column else to_leaf(values)
     if set_directly(known, index, values):
         return
     require_names({key: values})
-    if not leading_shape(values):
+    if not kinds.leading_shape(values):
         raise StructureError(f"one value for each row is expected, got {describe(values)}", key)
-    if kind_of(known) is BATCH and not is_placeholder(known):
+    if kind_of(known) is kinds.BATCH and not is_placeholder(known):
         raise StructureError(f"{describe(known)} is a batch; set the fields in it, or delete it first", key)
     if index is None:
         whole = count_rows(tree.__dict__)
@@ -245,18 +225,18 @@ def set_column(tree: Tree, values: Any, key: str, index: Any, default: float | N
             raise StructureError(f"got {len(values)} values for {whole} rows", key)
         tree.__dict__[key] = values
         return
-    if kind_of(values) not in (ARRAY, TENSOR):
+    if kind_of(values) not in (kinds.ARRAY, kinds.TENSOR):
         raise StructureError(f"{describe(values)} can only be set as a whole; leave out index=", key)
     index = plain_index(index)
     column: Any = known
     if key not in tree.__dict__ or is_placeholder(known):
         rows = count_rows(tree.__dict__) or 0
-        column = blank(values, (rows, *values.shape[1:]))
+        column = kinds.blank(values, (rows, *values.shape[1:]))
         with under(key):
             fill(column, default)
             if default is None:
                 require_all(values, rows, index)
-    if kind_of(column) in (ARRAY, TENSOR):
+    if kind_of(column) in (kinds.ARRAY, kinds.TENSOR):
         with under(key):
             region = region_of(column, index)
         wanted = region[0] if region else 1
@@ -281,9 +261,6 @@ def set_directly(column: Any, index: Any, values: Any) -> bool:
     except IndexError:
         return False
     return True
-
-
-_NOTHING: Any = object()
 
 
 def fill(column: Any, default: Any) -> None:
@@ -319,9 +296,9 @@ def require_all(values: Any, rows: int, index: Any, counted: Any = ...) -> None:
 
 
 def _null_of(leaf: Any) -> Any:
-    if kind_of(leaf) is TENSOR:
+    if kind_of(leaf) is kinds.TENSOR:
         return float("nan") if leaf.is_floating_point() or leaf.is_complex() else _NOTHING
-    if is_masked(leaf):
+    if kinds.is_masked(leaf):
         return np.ma.masked
     kind = leaf.dtype.kind
     if kind in "fc":

@@ -12,34 +12,10 @@ import numpy as np
 from numpy import concatenate, ndarray
 from numpy.typing import NDArray
 
+from typedbatch._core import kinds
 from typedbatch._core.declaration import absent_fields, object_fields
 from typedbatch._core.foreign_batches import bridge_from
-from typedbatch._core.kinds import (
-    ARRAY,
-    BATCH,
-    DISTRIBUTION,
-    KINDS,
-    MAPPING,
-    NONE,
-    NUMBER,
-    OBJECT,
-    RAGGED,
-    SCALAR,
-    SEQUENCE,
-    TENSOR,
-    TENSORDICT,
-    Kind,
-    Tree,
-    blank,
-    describe,
-    is_masked,
-    is_objects,
-    is_placeholder,
-    kind_of,
-    leading_shape,
-    new_tree,
-    object_array,
-)
+from typedbatch._core.kinds import KINDS, Kind, Tree, describe, is_placeholder, kind_of, new_tree, object_array
 from typedbatch._core.lengths import count_rows, equal_rows, unequal_fields
 from typedbatch._core.meta import FieldsWithMeta, set_meta
 from typedbatch._ops.joined_meta import MetaRule, joined_meta, require_rule
@@ -50,6 +26,12 @@ Missing = Literal["error", "pad"]
 
 Convert = Callable[[Any], Any]
 """Function that turns a raw value of a ``dict`` into a leaf: ``typedbatch._ops.construct.to_leaf``."""
+DATES: Final = frozenset({np.dtype("M8").num, np.dtype("m8").num})
+"""Values of ``dtype.num`` for the dtypes of dates and times."""
+CALLED_ON_BATCHES: Final = frozenset(
+    {"__deepcopy__", "__reduce_ex__", "__array__", "__array_interface__", "__array_struct__"}
+)
+"""Special methods that are looked up on the object and not on its class, where a field of that name would be found."""
 
 
 class _Gap:
@@ -57,6 +39,8 @@ class _Gap:
 
 
 _GAP = _Gap()
+_SINGLE: Final = frozenset({kinds.NUMBER, kinds.SCALAR, kinds.NONE, kinds.OBJECT})
+_CONVERTED: Final = frozenset({kinds.NUMBER, kinds.MAPPING, kinds.SEQUENCE, kinds.TENSORDICT})
 _NAMELESS: Final = frozenset[str]()
 
 
@@ -71,7 +55,7 @@ def stack_fields(
     first, cls, near = rows[0], common_type(batches), like.__dict__ if isinstance(like, Tree) else {}
     declared: Set[str] = object_fields[cls] if axis == 0 and cls is not Tree.__plain__ else _NAMELESS
     if near:
-        declared = declared | {name for name, column in near.items() if is_objects(column) and column.ndim == 1}
+        declared = declared | {name for name, column in near.items() if kinds.is_objects(column) and column.ndim == 1}
     columns = None
     if set(map(len, rows)) == {len(first)}:
         with suppress(KeyError):  # Equal numbers of fields and no KeyError mean equal names.
@@ -94,7 +78,7 @@ def stack_fields(
 
 def _are_objects(values: Sequence[Any], row: Mapping[str, Any]) -> bool:
     """Return whether values of a column of objects are its objects, and not whole columns or reserved fields."""
-    if not all(is_objects(value) and value.ndim for value in values):
+    if not all(kinds.is_objects(value) and value.ndim for value in values):
         return not all(map(is_placeholder, values))
     try:
         return equal_rows(row) != len(values[0])
@@ -171,7 +155,7 @@ def as_list(batches: Iterable[Any]) -> list[Any]:
 
 
 def _is_joinable(batch: object) -> bool:
-    if kind_of(batch) not in (BATCH, MAPPING):
+    if kind_of(batch) not in (kinds.BATCH, kinds.MAPPING):
         bridge = bridge_from(batch)
         hint = f"; {bridge}() converts it" if bridge else ""
         raise StructureError(f"only Batches and dicts can be joined, got {describe(batch)} among them{hint}")
@@ -212,18 +196,12 @@ def require_names(names: Mapping[str, Any]) -> None:
             )
 
 
-CALLED_ON_BATCHES: Final = frozenset(
-    {"__deepcopy__", "__reduce_ex__", "__array__", "__array_interface__", "__array_struct__"}
-)
-"""Special methods that are looked up on the object and not on its class, where a field of that name would be found."""
-
-
 def _stack_values(values: list[Any], axis: int, missing: Missing, convert: Convert, like: Any) -> Any:
     types = set(map(type, values))
     if types == {np.ndarray}:
         return _stack_arrays(values, axis)
-    kinds = {KINDS[cls] for cls in types}
-    if _has_gaps(values, types, kinds):
+    found = {KINDS[cls] for cls in types}
+    if _has_gaps(values, types, found):
         there = np.array([value is not _GAP and not is_placeholder(value) for value in values])
         if not there.any():
             return new_tree(Tree.__plain__, {})
@@ -231,41 +209,38 @@ def _stack_values(values: list[Any], axis: int, missing: Missing, convert: Conve
             raise StructureError(f"missing in some batches, which stack can fill only along axis 0, got axis={axis}")
         present = [value for value, here in zip(values, there, strict=True) if here]
         return spread(_stack_values(present, 0, missing, convert, like), there)
-    if kinds <= {BATCH, MAPPING}:
+    if found <= {kinds.BATCH, kinds.MAPPING}:
         return new_tree(common_type(values), stack_fields(values, axis, missing, convert, like))
-    if kinds <= {NUMBER, SCALAR} and axis == 0:
+    if found <= {kinds.NUMBER, kinds.SCALAR} and axis == 0:
         joined = _joined(lambda numbers, axis: np.asanyarray(numbers), values, 0)
         return joined if keeps_whole_numbers(values, joined) else object_array(values)
-    if not kinds.isdisjoint({NUMBER, MAPPING, SEQUENCE, TENSORDICT}) and not kinds <= {
-        NUMBER,
-        SCALAR,
-        NONE,
-        OBJECT,
-    }:
+    if not found.isdisjoint(_CONVERTED) and not found <= _SINGLE:
         values = [convert(value) for value in values]
-        kinds = set(map(kind_of, values))
-    return stack_leaves(values, kinds, axis)
+        found = set(map(kind_of, values))
+    return stack_leaves(values, found, axis)
 
 
-def stack_leaves(values: list[Any], kinds: set[Kind], axis: int) -> Any:
+def stack_leaves(values: list[Any], found: set[Kind], axis: int) -> Any:
     """Stack leaves of these kinds."""
-    if kinds == {TENSOR}:
+    if found == {kinds.TENSOR}:
         return _joined(sys.modules["torch"].stack, values, axis)
-    if kinds == {DISTRIBUTION}:
+    if found == {kinds.DISTRIBUTION}:
         from typedbatch._core.distributions import stack_dists
 
         return stack_dists(values, axis)
-    if kinds == {RAGGED}:
+    if found == {kinds.RAGGED}:
         from typedbatch._ops.ragged_rows import stack_sequences
 
         return stack_sequences(values, axis)
-    if kinds <= {ARRAY, SCALAR}:
-        if any(map(is_masked, values)):
+    if found <= {kinds.ARRAY, kinds.SCALAR}:
+        if any(map(kinds.is_masked, values)):
             return join_masked(np.stack, values, axis)
         return _stack_arrays([np.asarray(value) for value in values], axis)
-    scalars = all(np.ndim(value) == 0 for value in values if kind_of(value) is ARRAY)
-    if axis == 0 and kinds <= {ARRAY, SCALAR, NUMBER, NONE, OBJECT} and (scalars or NONE in kinds):
-        return object_array([value[()] if kind_of(value) is ARRAY and not value.ndim else value for value in values])
+    scalars = all(np.ndim(value) == 0 for value in values if kind_of(value) is kinds.ARRAY)
+    if axis == 0 and found <= {kinds.ARRAY, *_SINGLE} and (scalars or kinds.NONE in found):
+        return object_array(
+            [value if kind_of(value) is not kinds.ARRAY or value.ndim else value[()] for value in values]
+        )
     raise StructureError(f"cannot stack {_list_kinds(values)}; the same field must be of one kind in every batch")
 
 
@@ -287,12 +262,12 @@ def _stack_arrays(values: Sequence[NDArray[Any]], axis: int) -> NDArray[Any]:
     return stacked if stacked.dtype.kind not in "US" else stacked.astype(object)
 
 
-def _has_gaps(values: list[Any], types: set[type], kinds: set[Kind]) -> bool:
+def _has_gaps(values: list[Any], types: set[type], found: set[Kind]) -> bool:
     if _Gap in types:
         return True
-    if BATCH not in kinds:
+    if kinds.BATCH not in found:
         return False
-    if kinds == {BATCH}:
+    if found == {kinds.BATCH}:
         filled = [value.__dict__ for value in values]
         return any(filled) and not all(filled)
     return any(map(is_placeholder, values))
@@ -301,20 +276,20 @@ def _has_gaps(values: list[Any], types: set[type], kinds: set[Kind]) -> bool:
 def spread(rows: Any, there: NDArray[np.bool_]) -> Any:
     """Return a value with ``rows`` where ``there`` is true, and zeros (``None`` for objects) elsewhere."""
     kind = kind_of(rows)
-    if kind is BATCH:
+    if kind is kinds.BATCH:
         return new_tree(type(rows), {name: spread(value, there) for name, value in rows.__dict__.items()})
-    if kind is NONE:
+    if kind is kinds.NONE:
         return None
-    if kind is RAGGED:
+    if kind is kinds.RAGGED:
         from typedbatch._ops.ragged_rows import spread_sequences
 
         return spread_sequences(rows, there)
-    if kind not in (ARRAY, TENSOR):
+    if kind not in (kinds.ARRAY, kinds.TENSOR):
         raise StructureError(f"missing in some batches, and a {describe(rows)} cannot be filled with zeros")
     if len(rows) != there.sum():
         raise StructureError(f"its batches have {there.sum()} rows, got {len(rows)}; only equal lengths can be filled")
-    out = blank(rows, (len(there), *rows.shape[1:]))
-    out[sys.modules["torch"].from_numpy(there) if kind is TENSOR else there] = rows
+    out = kinds.blank(rows, (len(there), *rows.shape[1:]))
+    out[sys.modules["torch"].from_numpy(there) if kind is kinds.TENSOR else there] = rows
     return out
 
 
@@ -351,7 +326,7 @@ def _cat_fields(
                     continue
             values = [part[name] for part in parts]
             joined[name] = whole = _cat_values(values, wholes, missing)
-            if KINDS[type(whole)] is TENSOR and len(set(map(type, values))) == 1 and not whole.is_nested:
+            if KINDS[type(whole)] is kinds.TENSOR and len(set(map(type, values))) == 1 and not whole.is_nested:
                 lengths.add(tuple([tensor.size(0) for tensor in values]))
             elif whole is not None and not is_placeholder(whole):
                 lengths.add(())
@@ -380,13 +355,13 @@ def _cat_with_gaps(
 
 def _cat_values(values: list[Any], wholes: Sequence[Mapping[str, Any]], missing: Missing) -> Any:
     types = set(map(type, values))
-    kinds = {KINDS[cls] for cls in types}
-    if _has_gaps(values, types, kinds):
+    found = {KINDS[cls] for cls in types}
+    if _has_gaps(values, types, found):
         return _cat_around_gaps(values, wholes, missing)
-    if kinds == {BATCH}:
+    if found == {kinds.BATCH}:
         cls = types.pop() if len(types) == 1 else Tree.__plain__
         return new_tree(cls, _cat_fields([value.__dict__ for value in values], wholes, missing, set()))
-    if kinds == {TENSOR}:
+    if found == {kinds.TENSOR}:
         try:
             return _joined(sys.modules["torch"].cat, values, 0)
         except StructureError:
@@ -395,21 +370,21 @@ def _cat_values(values: list[Any], wholes: Sequence[Mapping[str, Any]], missing:
             from typedbatch._ops.ragged_rows import cat_jagged
 
             return cat_jagged(values)
-    if kinds == {ARRAY}:
-        if any(map(is_masked, values)):
+    if found == {kinds.ARRAY}:
+        if any(map(kinds.is_masked, values)):
             return join_masked(np.concatenate, values, 0)
         return _joined(np.concatenate, values, 0)
-    if kinds == {NONE}:
+    if found == {kinds.NONE}:
         return None
-    if kinds == {DISTRIBUTION}:
+    if found == {kinds.DISTRIBUTION}:
         from typedbatch._core.distributions import cat_dists
 
         return cat_dists(values)
-    if kinds == {RAGGED}:
+    if found == {kinds.RAGGED}:
         from typedbatch._ops.ragged_rows import cat_sequences
 
         return cat_sequences(values, missing)
-    if kinds <= {SCALAR, OBJECT}:
+    if found <= {kinds.SCALAR, kinds.OBJECT}:
         raise StructureError(f"{_list_kinds(values)} have no rows to concatenate; stack gives each a row")
     raise StructureError(f"cannot concatenate {_list_kinds(values)}; the same field must be of one kind in every batch")
 
@@ -439,17 +414,13 @@ def _joined(join: Callable[..., Any], values: Sequence[Any], axis: int) -> Any:
 
 def _misfit(values: Sequence[Any], error: Exception) -> str:
     """Return why arrays or tensors cannot be joined; of those that differ in width alone, what pads them."""
-    shapes = [leading_shape(value) for value in values]
+    shapes = [kinds.leading_shape(value) for value in values]
     first, *others = shapes
     other = next((shape for shape in others if shape != first and len(shape) == len(first) > 1), ())
     if other and other[1] != first[1] and {shape[2:] for shape in shapes} == {first[2:]}:
         number = shapes.index(other)
         return f"it is {first[1]} wide in batch 0 and {other[1]} wide in batch {number}; widths='pad' pads it"
     return f"{_list_kinds(values)} do not fit together: {error}"
-
-
-DATES: Final = frozenset({np.dtype("M8").num, np.dtype("m8").num})
-"""Values of ``dtype.num`` for the dtypes of dates and times."""
 
 
 def keeps_whole_numbers(values: Sequence[Any], array: NDArray[Any]) -> bool:

@@ -11,27 +11,10 @@ import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
+from typedbatch._core import kinds
 from typedbatch._core.declaration import object_fields
 from typedbatch._core.foreign_batches import bridge_from, full_name
-from typedbatch._core.kinds import (
-    ARRAY,
-    BATCH,
-    KINDS,
-    MAPPING,
-    NUMBER,
-    RAGGED,
-    SCALAR,
-    SEQUENCE,
-    TENSOR,
-    TENSORDICT,
-    Kind,
-    Tree,
-    describe,
-    is_masked,
-    kind_of,
-    new_tree,
-    object_array,
-)
+from typedbatch._core.kinds import KINDS, Kind, Tree, describe, is_masked, kind_of, new_tree, object_array
 from typedbatch._core.meta import as_meta, meta_of, set_meta
 from typedbatch._ops.combine import (
     CALLED_ON_BATCHES,
@@ -134,13 +117,13 @@ def fields_from(data: object) -> Mapping[str, Any]:
     """Return the fields given by the constructor's first argument."""
     if isinstance(data, Tree):
         return shallow(data).__dict__
-    if isinstance(data, Mapping) and kind_of(data) is not TENSORDICT:
+    if isinstance(data, Mapping) and kind_of(data) is not kinds.TENSORDICT:
         require_names(data)
         return data
     given: Any = data
-    if kind_of(given) is SEQUENCE or (kind_of(given) is ARRAY and given.ndim):
+    if kind_of(given) is kinds.SEQUENCE or (kind_of(given) is kinds.ARRAY and given.ndim):
         rows = list(given)
-        if all(kind_of(row) in (BATCH, MAPPING) for row in rows):
+        if all(kind_of(row) in (kinds.BATCH, kinds.MAPPING) for row in rows):
             return stacked(rows)
     bridge = bridge_from(data)
     got = full_name(data) if bridge else describe(data)
@@ -168,7 +151,7 @@ def give_meta(tree: Tree, data: object, meta: Any) -> None:
     elif isinstance(data, Tree):
         found = dict(meta_of(data))
     else:
-        rows: Any = data if kind_of(data) in (SEQUENCE, ARRAY) else ()
+        rows: Any = data if kind_of(data) in (kinds.SEQUENCE, kinds.ARRAY) else ()
         found = joined_meta([row.__dict__ if isinstance(row, Tree) else row for row in rows], None)
     if found:
         set_meta(tree, found)
@@ -206,10 +189,10 @@ def _refuse(method: Any, instance: object, /, *_: Any, **__: Any) -> None:
 
 def pairs_to_fields(data: object) -> Mapping[str, Any]:
     """Return the argument of ``update`` as fields: a Batch, a mapping, or an iterable of ``(name, value)`` pairs."""
-    if kind_of(data) is BATCH:
+    if kind_of(data) is kinds.BATCH:
         return data.__dict__
     if isinstance(data, Mapping):
-        return data if kind_of(data) is not TENSORDICT else _from_tensordict(data)
+        return data if kind_of(data) is not kinds.TENSORDICT else _from_tensordict(data)
     try:
         return dict(iter(data))  # type: ignore[call-overload]  # Anything that is not iterable raises TypeError.
     except (TypeError, ValueError):
@@ -234,12 +217,12 @@ def _from_array(array: NDArray[Any]) -> Any:
 
 
 def _from_sequence(values: Sequence[Any]) -> Any:
-    kinds = set(map(kind_of, values))
-    if TENSORDICT in kinds:
-        _from_tensordict(next(value for value in values if kind_of(value) is TENSORDICT))
-    if kinds and kinds <= {MAPPING, BATCH}:
+    found = set(map(kind_of, values))
+    if kinds.TENSORDICT in found:
+        _from_tensordict(next(value for value in values if kind_of(value) is kinds.TENSORDICT))
+    if found and found <= {kinds.MAPPING, kinds.BATCH}:
         return new_tree(Tree.__plain__, stacked(values))
-    if kinds == {TENSOR}:
+    if found == {kinds.TENSOR}:
         try:
             return sys.modules["torch"].stack(tuple(values))
         except (RuntimeError, TypeError) as error:
@@ -247,12 +230,12 @@ def _from_sequence(values: Sequence[Any]) -> Any:
                 f"a list of tensors is stacked, but {_shapes(values)} do not stack; to store each by itself, "
                 f"name them, as in {{'h': h, 'c': c}}; {error}"
             ) from error
-    if ARRAY in kinds and any(map(is_masked, values)):
+    if kinds.ARRAY in found and any(map(is_masked, values)):
         try:
             return join_masked(np.stack, [value if is_masked(value) else np.asarray(value) for value in values], 0)
         except StructureError as error:
             raise LeafError(f"a list of masked arrays is stacked, but {_shapes(values)} do not stack") from error
-    if not kinds.isdisjoint({MAPPING, BATCH, RAGGED}):  # numpy would try to convert their contents.
+    if not found.isdisjoint({kinds.MAPPING, kinds.BATCH, kinds.RAGGED}):  # numpy would try to convert their contents.
         return object_array(values)
     return to_array(values)
 
@@ -282,10 +265,10 @@ def _shapes(values: Sequence[Any]) -> str:
 
 
 _CONVERT: dict[Kind, Callable[[Any], Any]] = {
-    ARRAY: _from_array,
-    NUMBER: np.asanyarray,
-    SCALAR: np.asanyarray,
-    MAPPING: _from_mapping,
-    SEQUENCE: _from_sequence,
-    TENSORDICT: _from_tensordict,
+    kinds.ARRAY: _from_array,
+    kinds.NUMBER: np.asanyarray,
+    kinds.SCALAR: np.asanyarray,
+    kinds.MAPPING: _from_mapping,
+    kinds.SEQUENCE: _from_sequence,
+    kinds.TENSORDICT: _from_tensordict,
 }

@@ -11,25 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import numpy as np
 from numpy import ndarray
 
-from typedbatch._core.kinds import (
-    ARRAY,
-    BATCH,
-    DISTRIBUTION,
-    KINDS,
-    NONE,
-    NUMBER,
-    OBJECT,
-    RAGGED,
-    SCALAR,
-    TENSOR,
-    Kind,
-    Tree,
-    describe,
-    is_objects,
-    kind_of,
-    new_sequences,
-    object_array,
-)
+from typedbatch._core import kinds
+from typedbatch._core.kinds import KINDS, Kind, Tree, describe, is_objects, kind_of, new_sequences, object_array
 from typedbatch._core.lengths import require_rows
 from typedbatch._core.meta import keep_meta
 from typedbatch._ops.construct import to_leaf
@@ -42,6 +25,8 @@ if TYPE_CHECKING:
     Dtype = torch.dtype
 
 T = TypeVar("T", bound=Tree)
+_WITHOUT_TENSORS: Final = frozenset({kinds.NONE, kinds.NUMBER, kinds.OBJECT, kinds.SCALAR})
+_torch_side: list[Any] = []
 
 
 def to_numpy(x: Any) -> Any:
@@ -55,7 +40,7 @@ def to_numpy(x: Any) -> Any:
         shared. Gradients are cut. bfloat16 and float8, which numpy lacks, become float32.
     """
     leaf = to_leaf(x)
-    return _all_to_numpy(leaf) if kind_of(leaf) is not BATCH else map_leaves(leaf, _all_to_numpy)
+    return _all_to_numpy(leaf) if kind_of(leaf) is not kinds.BATCH else map_leaves(leaf, _all_to_numpy)
 
 
 def to_torch(x: Any, dtype: Dtype | None = None, device: Device = "cpu") -> Any:
@@ -76,7 +61,7 @@ def to_torch(x: Any, dtype: Dtype | None = None, device: Device = "cpu") -> Any:
         SettingError: Torch has no such dtype or device, or the dtype is not a floating one and ``x`` is a batch.
     """
     leaf = to_leaf(x)
-    if kind_of(leaf) is BATCH:
+    if kind_of(leaf) is kinds.BATCH:
         return map_leaves(leaf, leaf_to_torch(float_dtype(dtype), device, only_floats=True))
     return leaf_to_torch(torch_dtype(dtype), device)(leaf)
 
@@ -101,10 +86,6 @@ class no_grad:  # noqa: N801  # The name is torch's; torch.no_grad itself does m
     def __exit__(self, *_: object) -> None:
         if self._switch is not None:
             self._switch(True)
-
-
-_WITHOUT_TENSORS: Final = frozenset({NONE, NUMBER, OBJECT, SCALAR})
-_torch_side: list[Any] = []
 
 
 def torch_side() -> Any:
@@ -133,9 +114,9 @@ def leaf_to_numpy(leaf: Any) -> Any:
     if type(leaf) is ndarray:
         return leaf
     kind = KINDS[type(leaf)]
-    if kind is RAGGED:
+    if kind is kinds.RAGGED:
         return map_values(leaf, leaf_to_numpy)
-    return torch_side().to_array(leaf) if kind is TENSOR else leaf
+    return torch_side().to_array(leaf) if kind is kinds.TENSOR else leaf
 
 
 def tree_to_numpy(tree: T) -> T:
@@ -147,7 +128,7 @@ def tree_to_numpy(tree: T) -> T:
 def _all_to_numpy(leaf: Any) -> Any:
     if type(leaf) is ndarray and leaf.dtype != object:
         return leaf
-    return map_objects(leaf, leaf_to_numpy) if KINDS[type(leaf)] is not RAGGED else leaf_to_numpy(leaf)
+    return map_objects(leaf, leaf_to_numpy) if KINDS[type(leaf)] is not kinds.RAGGED else leaf_to_numpy(leaf)
 
 
 def tree_to_torch(tree: T, dtype: Dtype | None, device: Device | None) -> T:
@@ -221,17 +202,17 @@ def leaf_to_torch(dtype: Dtype | None, device: Device | None, only_floats: bool 
 
     def convert(leaf: Any) -> Any:
         kind = KINDS[type(leaf)]
-        if kind is ARRAY or kind is SCALAR:
+        if kind is kinds.ARRAY or kind is kinds.SCALAR:
             if leaf.dtype.kind in "biufc":
                 return cast(side.to_tensor(leaf), dtype, device)
             return map_objects(leaf, convert)
-        if kind is TENSOR:
+        if kind is kinds.TENSOR:
             return cast(leaf, dtype, device)
-        if kind is DISTRIBUTION:
+        if kind is kinds.DISTRIBUTION:
             from typedbatch._core.distributions import map_dist
 
             return leaf if device is None else map_dist(leaf, lambda tensor: tensor.to(device))
-        return map_values(leaf, convert) if kind is RAGGED else map_objects(leaf, convert)
+        return map_values(leaf, convert) if kind is kinds.RAGGED else map_objects(leaf, convert)
 
     return convert
 
@@ -254,10 +235,10 @@ def map_objects(column: Any, function: Callable[[Any], Any]) -> Any:
         return done[id(value)]
 
     def convert_inside(value: Any, kind: Kind) -> Any:
-        if kind is TENSOR or kind is DISTRIBUTION:
+        if kind is kinds.TENSOR or kind is kinds.DISTRIBUTION:
             return function(value)
-        if kind is BATCH or kind is RAGGED:
-            return map_leaves(value, convert) if kind is BATCH else map_values(value, convert)
+        if kind is kinds.BATCH or kind is kinds.RAGGED:
+            return map_leaves(value, convert) if kind is kinds.BATCH else map_values(value, convert)
         if is_objects(value):
             old = np.ma.getdata(value).ravel().tolist()
         elif isinstance(value, (dict, list, tuple)):
@@ -308,7 +289,7 @@ def map_leaves(
             if isinstance(value, Tree):
                 fields[name] = map_leaves(value, function, quick_class, quick)
             else:
-                fields[name] = map_values(value, function) if KINDS[type(value)] is RAGGED else function(value)
+                fields[name] = map_values(value, function) if KINDS[type(value)] is kinds.RAGGED else function(value)
     except TypedBatchError as error:
         raise error.under(name) from error.__cause__
     return out
@@ -321,15 +302,10 @@ def map_values(ragged: Any, function: Callable[[Any], Any]) -> Any:
     return new_sequences(type(ragged), values, ragged.sizes)
 
 
-def map_leaves_in_place(tree: Tree, function: Callable[[Any], Any]) -> None:
-    """Replace every leaf by ``function(leaf)``, in the same nested Batches; nothing changes if a call raises."""
-    adopt(tree, map_leaves(tree, function))
-
-
 def adopt(tree: Tree, other: Tree) -> None:
     """Replace the leaves of ``tree`` and its nested Batches by those of ``other``, which has the same structure."""
     mine, given = tree.__dict__, other.__dict__
-    nested = [name for name in given if KINDS[type(mine[name])] is KINDS[type(given[name])] is BATCH]
+    nested = [name for name in given if KINDS[type(mine[name])] is KINDS[type(given[name])] is kinds.BATCH]
     mine.update({name: value for name, value in given.items() if name not in nested})  # the columns of a buffer refuse
     for name in nested:
         adopt(mine[name], given[name])
@@ -338,15 +314,15 @@ def adopt(tree: Tree, other: Tree) -> None:
 def at_least_2d(leaf: Any) -> Any:
     """Return a leaf with 2 or more dimensions, a distribution with 1 or more batch dimensions; a view if possible."""
     kind = KINDS[type(leaf)]
-    if kind is TENSOR:
+    if kind is kinds.TENSOR:
         import torch
 
         return torch.atleast_2d(leaf)  # type: ignore[no-untyped-call]  # torch does not annotate it.
-    if kind is DISTRIBUTION:
+    if kind is kinds.DISTRIBUTION:
         from typedbatch._core.distributions import dist_to_atleast_2d
 
         return dist_to_atleast_2d(leaf)
-    return leaf if kind in (NONE, OBJECT) else np.atleast_2d(leaf)
+    return leaf if kind in (kinds.NONE, kinds.OBJECT) else np.atleast_2d(leaf)
 
 
 def moved(tree: T, device: Device | None, dtype: Dtype | None, non_blocking: bool) -> T:
@@ -377,13 +353,13 @@ def _on_tensors(tree: T, on_leaf: Callable[[Any], Any], on_parameter: Callable[[
 
     def apply(leaf: Any) -> Any:
         kind = KINDS[type(leaf)]
-        if kind is TENSOR:
+        if kind is kinds.TENSOR:
             return on_leaf(leaf)
-        if kind is DISTRIBUTION:
+        if kind is kinds.DISTRIBUTION:
             from typedbatch._core.distributions import map_dist
 
             return map_dist(leaf, on_parameter)
-        if (kind is ARRAY or kind is SCALAR) and leaf.dtype.kind in "biufc":
+        if (kind is kinds.ARRAY or kind is kinds.SCALAR) and leaf.dtype.kind in "biufc":
             raise LeafError(f"{who} takes tensors, got {describe(leaf)}; to_torch() makes it one")
         return map_objects(leaf, apply)
 

@@ -15,6 +15,7 @@ from typedbatch.errors import LeafError, TypedBatchError
 
 T = TypeVar("T", bound=Tree)
 new: Final = object.__new__
+_STATES: Final = frozenset({dict, FieldsWithMeta})
 
 
 def shallow(tree: T) -> T:
@@ -119,9 +120,6 @@ def reduced(tree: Tree, protocol: Any) -> Any:
     pickled = {name: for_pickle(v) if KINDS[type(v)] is TENSOR else v for name, v in state.items()}
     state = FieldsWithMeta(pickled, state.meta) if isinstance(state, FieldsWithMeta) else pickled
     return (*parts[:2], state, *parts[3:])
-
-
-_STATES: Final = frozenset({dict, FieldsWithMeta})
 
 
 @lru_cache(maxsize=256)

@@ -19,6 +19,17 @@ _FIRST: Final = 4
 """Number of elements in a preview."""
 _WIDEST: Final = 24
 """Largest number of characters of an element."""
+_STYLE = (
+    "<style>"
+    ".typedbatch{font-family:ui-monospace,Menlo,Consolas,monospace;font-size:13px;line-height:1.6;"
+    "overflow-x:auto;white-space:nowrap}"
+    ".typedbatch summary{cursor:pointer}"
+    ".typedbatch i{color:#858c99;font-style:normal}"
+    ".typedbatch .tb-body{margin-left:1.1em;padding-left:.7em;border-left:1px solid #9ca3af66}"
+    ".typedbatch .tb-row{display:grid;grid-template-columns:9em 8em 6em 5em 6em auto;gap:0 1em}"
+    ".typedbatch .tb-row span{color:#858c99}"
+    "</style>"
+)
 
 
 def is_long(leaf: Any) -> bool:
@@ -179,19 +190,6 @@ class _Text(str):
 
     def __repr__(self) -> str:
         return str(self)
-
-
-_STYLE = (
-    "<style>"
-    ".typedbatch{font-family:ui-monospace,Menlo,Consolas,monospace;font-size:13px;line-height:1.6;"
-    "overflow-x:auto;white-space:nowrap}"
-    ".typedbatch summary{cursor:pointer}"
-    ".typedbatch i{color:#858c99;font-style:normal}"
-    ".typedbatch .tb-body{margin-left:1.1em;padding-left:.7em;border-left:1px solid #9ca3af66}"
-    ".typedbatch .tb-row{display:grid;grid-template-columns:9em 8em 6em 5em 6em auto;gap:0 1em}"
-    ".typedbatch .tb-row span{color:#858c99}"
-    "</style>"
-)
 
 
 class Display(Tree):

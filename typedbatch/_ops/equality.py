@@ -7,22 +7,12 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from typedbatch._core.kinds import (
-    ARRAY,
-    BATCH,
-    DISTRIBUTION,
-    KINDS,
-    RAGGED,
-    SCALAR,
-    TENSOR,
-    Tree,
-    describe,
-    is_masked,
-    is_objects,
-    mask_of,
-)
+from typedbatch._core import kinds
+from typedbatch._core.kinds import KINDS, Tree, describe, is_masked, is_objects, mask_of
 from typedbatch._core.meta import meta_of
 from typedbatch._report import cut
+
+_LEAVES: Final = frozenset({kinds.ARRAY, kinds.TENSOR, kinds.BATCH, kinds.DISTRIBUTION, kinds.RAGGED})
 
 
 class _Close(NamedTuple):
@@ -90,25 +80,24 @@ def same_meta(one: Tree, two: Tree, how: _Close | None = None) -> bool:
 def _same(a: Any, b: Any, how: _Close | None) -> bool:
     try:
         kind, other = KINDS[type(a)], KINDS[type(b)]
-        arrays = (ARRAY, TENSOR, SCALAR)
-        if kind in arrays and other in arrays:
-            if _is_exact(how) and TENSOR in (kind, other):
+        if kind in kinds.NUMERIC and other in kinds.NUMERIC:
+            if _is_exact(how) and kinds.TENSOR in (kind, other):
                 if kind is other:
                     return a.dtype == b.dtype and a.shape == b.shape and _equals(a.to(b.device), b, how)
                 from typedbatch._core.tensors import in_numpy
 
-                if not in_numpy(a if kind is TENSOR else b):  # Other dtypes become wider ones in numpy.
+                if not in_numpy(a if kind is kinds.TENSOR else b):  # Other dtypes become wider ones in numpy.
                     return False
             return _same_arrays(as_array(a), as_array(b), how)
         if kind is not other:
             return False
-        if kind is BATCH:
+        if kind is kinds.BATCH:
             return _same_trees(a, b, how)
-        if kind is DISTRIBUTION:
+        if kind is kinds.DISTRIBUTION:
             from typedbatch._core.distributions import dists_equal
 
             return dists_equal(a, b, lambda x, y: _same(x, y, how))
-        if kind is RAGGED:
+        if kind is kinds.RAGGED:
             return np.array_equal(a.sizes, b.sizes) and _same_trees(a.values, b.values, how)
         return _same_objects(a, b, how)
     except (RecursionError, MemoryError):
@@ -138,7 +127,7 @@ def _equals(a: Any, b: Any, how: _Close | None) -> bool:
 
 def as_array(leaf: Any) -> Any:
     """Return a leaf as an array; a tensor is converted, and a masked array keeps its mask."""
-    if KINDS[type(leaf)] is not TENSOR:
+    if KINDS[type(leaf)] is not kinds.TENSOR:
         return leaf if is_masked(leaf) else np.asarray(leaf)
     from typedbatch._core.tensors import to_array
 
@@ -158,9 +147,6 @@ def _same_arrays(a: Any, b: Any, how: _Close | None) -> bool:
     if how is None or how is _IDENTICAL or a.dtype.kind not in "biufc" or b.dtype.kind not in "biufc":
         return a.dtype == b.dtype and _equals(a, b, how)
     return np.allclose(a, b, *how)
-
-
-_LEAVES: Final = frozenset({ARRAY, TENSOR, BATCH, DISTRIBUTION, RAGGED})
 
 
 def _same_objects(a: Any, b: Any, how: _Close | None) -> bool:
@@ -205,7 +191,7 @@ def _in_trees(one: Tree, two: Tree, prefix: str) -> Iterator[tuple[str, str]]:
             yield path, f"only on the right: {describe(two.__dict__[name])}"
         else:
             left, right = one.__dict__[name], two.__dict__[name]
-            if KINDS[type(left)] is BATCH and KINDS[type(right)] is BATCH:
+            if KINDS[type(left)] is kinds.BATCH and KINDS[type(right)] is kinds.BATCH:
                 yield from _in_trees(left, right, f"{path}.")
             elif not same_leaf(left, right):
                 yield path, _in_leaves(left, right)
@@ -218,8 +204,7 @@ def _in_trees(one: Tree, two: Tree, prefix: str) -> Iterator[tuple[str, str]]:
 
 
 def _in_leaves(left: Any, right: Any) -> str:
-    arrays = (ARRAY, TENSOR, SCALAR)
-    if KINDS[type(left)] not in arrays or KINDS[type(right)] not in arrays:
+    if KINDS[type(left)] not in kinds.NUMERIC or KINDS[type(right)] not in kinds.NUMERIC:
         one, two = describe(left), describe(right)
         if isinstance(left, (str, bytes)) and isinstance(right, (str, bytes)):
             return f"{_short(left)} != {_short(right)}"

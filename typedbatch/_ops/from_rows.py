@@ -7,22 +7,9 @@ from typing import Any, Final, Literal, TypeVar
 
 import numpy as np
 
+from typedbatch._core import kinds
 from typedbatch._core.declaration import object_fields
-from typedbatch._core.kinds import (
-    ARRAY,
-    BATCH,
-    DISTRIBUTION,
-    MAPPING,
-    NUMBER,
-    SCALAR,
-    SEQUENCE,
-    TENSOR,
-    Tree,
-    describe,
-    kind_of,
-    new_tree,
-    object_array,
-)
+from typedbatch._core.kinds import Tree, describe, kind_of, new_tree, object_array
 from typedbatch._core.meta import as_meta, set_meta
 from typedbatch._ops.combine import common_type, spread, stack_leaves
 from typedbatch._ops.construct import to_array
@@ -33,7 +20,7 @@ MissingInRows = Literal["error", "none", "zero"]
 """Treatment of a key that a row lacks: an error, None in a column of objects, or zeros (``None`` among objects)."""
 
 _GAP: Final = object()
-_NUMBERS: Final = frozenset({NUMBER, SCALAR})
+_NUMBERS: Final = frozenset({kinds.NUMBER, kinds.SCALAR})
 
 B = TypeVar("B", bound=Tree)
 
@@ -53,7 +40,7 @@ def fields_of_rows(rows: Iterable[Any]) -> list[Mapping[str, Any]]:
         raise LeafError(f"from_rows() takes a list of dicts or Batches, one for each row, got {describe(rows)}")
     found: list[Mapping[str, Any]] = []
     for number, row in enumerate(rows):
-        if kind_of(row) not in (BATCH, MAPPING):
+        if kind_of(row) not in (kinds.BATCH, kinds.MAPPING):
             raise LeafError(f"from_rows() takes dicts or Batches, got {describe(row)} as row {number}")
         fields: Any = row.__dict__ if isinstance(row, Tree) else row
         if not isinstance(row, Tree) and not _has_names(fields):
@@ -78,7 +65,7 @@ def lists_to_arrays(columns: dict[str, Any], declared: frozenset[str]) -> dict[s
     """
     for name in declared & columns.keys():
         column = columns[name]
-        if kind_of(column) is ARRAY and column.dtype == object and set(map(kind_of, column)) == {SEQUENCE}:
+        if kind_of(column) is kinds.ARRAY and column.dtype == object and set(map(kind_of, column)) == {kinds.SEQUENCE}:
             with under(name):
                 columns[name] = to_array(list(column))
     return columns
@@ -118,22 +105,22 @@ def _columns(
 
 def _joined(values: list[Any], numbers: Sequence[int], missing: MissingInRows) -> Any:
     """Return a column of values without gaps: an array or tensor, a nested batch, or the values as objects."""
-    kinds = set(map(kind_of, values))
-    if kinds <= {MAPPING, BATCH}:
+    found = set(map(kind_of, values))
+    if found <= {kinds.MAPPING, kinds.BATCH}:
         rows = [value.__dict__ if isinstance(value, Tree) else value for value in values]
         if any(rows) and all(map(_has_names, rows)):
             cls = common_type(values)
             declared = frozenset[str]() if cls is Tree.__plain__ else object_fields[cls]
             return new_tree(cls, _columns(rows, numbers, missing, declared))
         return object_array(values)
-    if kinds <= _NUMBERS:
+    if found <= _NUMBERS:
         return to_array(values)
     stackable = False
-    if kinds == {DISTRIBUTION}:
+    if found == {kinds.DISTRIBUTION}:
         stackable = len({(type(value), value.batch_shape, value.event_shape) for value in values}) == 1
-    elif kinds == {ARRAY}:
+    elif found == {kinds.ARRAY}:
         is_plain = all(value.dtype.kind in "biufcmM" for value in values)
         stackable = is_plain and len({value.shape for value in values}) == 1
-    elif kinds == {TENSOR}:
+    elif found == {kinds.TENSOR}:
         stackable = not any(value.is_nested for value in values) and len({value.shape for value in values}) == 1
-    return stack_leaves(values, kinds, 0) if stackable else object_array(values)
+    return stack_leaves(values, found, 0) if stackable else object_array(values)

@@ -10,20 +10,9 @@ import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
+from typedbatch._core import kinds
 from typedbatch._core.compiling import is_compiling
-from typedbatch._core.kinds import (
-    ARRAY,
-    DISTRIBUTION,
-    KINDS,
-    NONE,
-    RAGGED,
-    SCALAR,
-    TENSOR,
-    Tree,
-    describe,
-    kind_of,
-    leading_shape,
-)
+from typedbatch._core.kinds import KINDS, Tree, describe, kind_of, leading_shape
 from typedbatch._core.meta import keep_meta
 from typedbatch.errors import RowIndexError, TypedBatchError
 
@@ -33,6 +22,7 @@ _PLAIN: Final = frozenset({int, slice})
 _INTP: Final = np.dtype(np.intp)
 _LARGE: Final = 4096
 """Number of elements from which ``index_select`` saves more time than the check of its conditions costs."""
+_LAST_ROW: Final = int(np.iinfo(np.intp).max)
 
 
 def take(tree: T, index: Any) -> T:
@@ -43,7 +33,7 @@ def take(tree: T, index: Any) -> T:
     """
     if not tree.__dict__:
         raise RowIndexError(f"{type(tree).__name__}() has no fields, and so no rows to take")
-    if kind_of(index) is TENSOR and (index.device.type != "cpu" or is_compiling()):
+    if kind_of(index) is kinds.TENSOR and (index.device.type != "cpu" or is_compiling()):
         try:  # The index moves to the CPU only if there is a numpy leaf beside the tensors.
             return take_basic(tree, index)
         except RowIndexError:
@@ -86,17 +76,14 @@ def _plain(part: Any) -> Any:
             part = np.asarray(part, dtype=None if len(part) else np.intp)
         except ValueError as error:
             raise RowIndexError(f"a list of row numbers, or of booleans, cannot be nested unevenly: {error}") from error
-    if kind_of(part) is TENSOR:
+    if kind_of(part) is kinds.TENSOR:
         part = part.detach().cpu().numpy()
-    if kind_of(part) in (ARRAY, SCALAR) and part.dtype.kind in "iu":
+    if kind_of(part) in (kinds.ARRAY, kinds.SCALAR) and part.dtype.kind in "iu":
         if part.dtype == np.uint64 and part.size and int(part.max()) > _LAST_ROW:  # a cast would make it negative
             raise RowIndexError(f"row number {part.max()} is out of range")
         # torch would take uint8 for a mask, and refuses other dtypes than int64.
         return part.astype(np.intp, copy=False) if part.ndim else int(part)
     return part
-
-
-_LAST_ROW: Final = int(np.iinfo(np.intp).max)
 
 
 def take_basic(tree: T, index: Any) -> T:
@@ -129,22 +116,22 @@ def take_basic(tree: T, index: Any) -> T:
 def take_of_leaf(value: Any, index: Any) -> Any:
     """Return ``value[index]`` for a leaf that is not a Batch."""
     kind = KINDS[type(value)]
-    if kind is TENSOR:
+    if kind is kinds.TENSOR:
         try:
             return take_of_tensor(value, index)
         except RuntimeError as error:
             from typedbatch._ops.ragged_rows import take_jagged
 
             return take_jagged(value, index, error)
-    if kind is ARRAY:
+    if kind is kinds.ARRAY:
         return value[index]
-    if kind is DISTRIBUTION:
+    if kind is kinds.DISTRIBUTION:
         from typedbatch._core.distributions import get_sliced_dist
 
         return get_sliced_dist(value, index)
-    if kind is NONE:
+    if kind is kinds.NONE:
         return None
-    if kind is RAGGED:
+    if kind is kinds.RAGGED:
         from typedbatch._ops.ragged_rows import take_sequences
 
         return take_sequences(value, index)
@@ -224,7 +211,7 @@ def _take_rows_of_leaf(value: Any, rows: NDArray[Any], mask_size: int | None) ->
     kind = KINDS[type(value)]
     if mask_size is not None and leading_shape(value)[:1] not in ((), (mask_size,)):
         raise RowIndexError(f"{leading_shape(value)[0]} rows, but the mask has {mask_size}")
-    if kind is TENSOR:
+    if kind is kinds.TENSOR:
         try:
             # For large tensors index_select is faster, but it refuses negative numbers.
             torch = sys.modules["torch"]
@@ -240,5 +227,5 @@ def _take_rows_of_leaf(value: Any, rows: NDArray[Any], mask_size: int | None) ->
 
 
 def _cannot_index(value: Any, index: Any, error: Exception) -> RowIndexError:
-    shown = describe(index) if kind_of(index) in (ARRAY, TENSOR) else repr(index)
+    shown = describe(index) if kind_of(index) in (kinds.ARRAY, kinds.TENSOR) else repr(index)
     return RowIndexError(f"{describe(value)} cannot be indexed by {shown}: {error}")

@@ -7,21 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from typedbatch._core.kinds import (
-    ARRAY,
-    BATCH,
-    KINDS,
-    NUMBER,
-    RAGGED,
-    SCALAR,
-    TENSOR,
-    Tree,
-    blank,
-    is_masked,
-    is_placeholder,
-    kind_of,
-    mask_of,
-)
+from typedbatch._core import kinds
+from typedbatch._core.kinds import KINDS, Tree, blank, is_masked, is_placeholder, kind_of, mask_of
 from typedbatch._core.lengths import equal_rows, leaves
 from typedbatch._ops.construct import to_leaf
 from typedbatch._ops.conversion import leaf_to_numpy, map_leaves
@@ -38,9 +25,9 @@ def is_null(leaf: Any) -> Any:
     if is_masked(leaf):
         return is_null(np.ma.getdata(leaf)) | mask_of(leaf)
     kind = KINDS[type(leaf)]
-    if kind is TENSOR:
+    if kind is kinds.TENSOR:
         return leaf.isnan()
-    if kind not in (ARRAY, SCALAR):
+    if kind not in (kinds.ARRAY, kinds.SCALAR):
         return np.array(_is_null(leaf))
     array = np.asarray(leaf)
     if array.dtype.kind in "fc":
@@ -58,7 +45,7 @@ def _is_null(x: Any) -> bool:
     if x is None or cls is str or x is np.ma.masked:
         return cls is not str
     try:
-        return bool(x != x) if KINDS[cls] in (NUMBER, SCALAR) else cls.__name__ in ("NAType", "NaTType")
+        return bool(x != x) if KINDS[cls] in (kinds.NUMBER, kinds.SCALAR) else cls.__name__ in ("NAType", "NaTType")
     except ArithmeticError:  # A signaling NaN of decimal raises this.
         return True
 
@@ -66,7 +53,7 @@ def _is_null(x: Any) -> bool:
 def has_null(tree: Tree) -> bool:
     """Return True if any value of any leaf is null."""
     return any(
-        has_null(leaf.values) if KINDS[type(leaf)] is RAGGED else is_null(leaf).any()
+        has_null(leaf.values) if KINDS[type(leaf)] is kinds.RAGGED else is_null(leaf).any()
         for _, leaf in leaves(tree.__dict__)
         if not is_placeholder(leaf)
     )
@@ -85,41 +72,41 @@ def complete_rows(tree: Tree) -> NDArray[np.bool_]:
     """Return an array of bools that is True for each row without a null."""
     complete = np.ones(equal_rows(tree.__dict__), bool)
     for _, leaf in leaves(tree.__dict__):
-        if KINDS[type(leaf)] in (ARRAY, TENSOR):
+        if KINDS[type(leaf)] in (kinds.ARRAY, kinds.TENSOR):
             nulls = leaf_to_numpy(is_null(leaf))
             complete &= ~nulls.any(axis=tuple(range(1, nulls.ndim)))
-        elif KINDS[type(leaf)] is RAGGED:
+        elif KINDS[type(leaf)] is kinds.RAGGED:
             complete[np.repeat(np.arange(len(leaf.sizes)), leaf.sizes)[~complete_rows(leaf.values)]] = False
     return complete
 
 
 def _as_numbers(leaf: Any) -> Any:
-    if KINDS[type(leaf)] is not ARRAY or not leaf.dtype.hasobject or not leaf.size:
+    if KINDS[type(leaf)] is not kinds.ARRAY or not leaf.dtype.hasobject or not leaf.size:
         return leaf
     numbers: NDArray[Any] = to_leaf(leaf.tolist())
-    numeric = KINDS[type(numbers)] is ARRAY and numbers.dtype.kind in "biufc" and numbers.shape == leaf.shape
+    numeric = KINDS[type(numbers)] is kinds.ARRAY and numbers.dtype.kind in "biufc" and numbers.shape == leaf.shape
     return numbers if numeric else leaf
 
 
 def emptied(leaf: Any) -> Any:
     """Return zeros like ``leaf``; ``None`` for objects and distributions, and for each element of an object array."""
     kind = KINDS[type(leaf)]
-    if kind is SCALAR:
+    if kind is kinds.SCALAR:
         return type(leaf)(0) if leaf.dtype.kind in "biufc" else None
-    return blank(leaf, tuple(leaf.shape)) if kind in (ARRAY, TENSOR) else None
+    return blank(leaf, tuple(leaf.shape)) if kind in (kinds.ARRAY, kinds.TENSOR) else None
 
 
 def emptied_or_writable(leaf: Any) -> Any:
     """Return a tensor, or an array that can be written to, unchanged, and zeros as :func:`emptied` for others."""
     kind = KINDS[type(leaf)]
-    return leaf if kind is TENSOR or (kind is ARRAY and leaf.flags.writeable) else emptied(leaf)
+    return leaf if kind is kinds.TENSOR or (kind is kinds.ARRAY and leaf.flags.writeable) else emptied(leaf)
 
 
 def empty_in_place(leaf: Any) -> Any:
     """Write zeros into the memory of a tensor, or an array that can be written to, and return the leaf."""
-    if KINDS[type(leaf)] is TENSOR:
+    if KINDS[type(leaf)] is kinds.TENSOR:
         leaf.detach().zero_()
-    elif KINDS[type(leaf)] is ARRAY and leaf.flags.writeable:
+    elif KINDS[type(leaf)] is kinds.ARRAY and leaf.flags.writeable:
         leaf[...] = None if leaf.dtype == object else np.zeros((), leaf.dtype)
     return leaf
 
@@ -129,7 +116,7 @@ def reserved_to_none(tree: Tree) -> None:
     for name, value in tree.__dict__.items():
         if is_placeholder(value):
             tree.__dict__[name] = None
-        elif kind_of(value) is BATCH:
+        elif kind_of(value) is kinds.BATCH:
             reserved_to_none(value)
 
 
@@ -137,7 +124,7 @@ def is_empty(tree: Tree, recurse: bool) -> bool:
     """Return whether a batch has no fields; with ``recurse``, none but Batches that are empty in the same sense."""
     if not recurse:
         return not tree.__dict__
-    return all(kind_of(value) is BATCH and is_empty(value, True) for value in tree.__dict__.values())
+    return all(kind_of(value) is kinds.BATCH and is_empty(value, True) for value in tree.__dict__.values())
 
 
 class WithNulls(Tree):

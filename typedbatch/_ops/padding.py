@@ -9,19 +9,8 @@ import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
-from typedbatch._core.kinds import (
-    ARRAY,
-    KINDS,
-    NONE,
-    RAGGED,
-    TENSOR,
-    Tree,
-    blank,
-    describe,
-    is_objects,
-    leading_shape,
-    new_tree,
-)
+from typedbatch._core import kinds
+from typedbatch._core.kinds import KINDS, Tree, blank, describe, is_objects, leading_shape, new_tree
 from typedbatch._core.lengths import leaves
 from typedbatch._core.meta import keep_meta
 from typedbatch._ops.casting import fitted
@@ -78,19 +67,19 @@ class RowNumbers:
     def of_leaf(self, value: Any) -> Any:
         """Return these rows of a leaf."""
         kind = KINDS[type(value)]
-        if kind is NONE:
+        if kind is kinds.NONE:
             return None
-        if (kind is ARRAY and value.ndim) or (kind is TENSOR and value.ndim and not value.is_nested):
+        if (kind is kinds.ARRAY and value.ndim) or (kind is kinds.TENSOR and value.ndim and not value.is_nested):
             shape = (*self._rows.shape, *value.shape[1:])
             if self._absent is not None and not value.shape[0] and len(self._absent) == len(self._numbers):
                 return blank(value, shape)  # a leaf without rows has none to take in place of the absent ones
-            taken = self._of_array(value) if kind is ARRAY else self._of_tensor(value)
+            taken = self._of_array(value) if kind is kinds.ARRAY else self._of_tensor(value)
             return taken if self._rows.ndim == 1 else taken.reshape(shape)
         if not leading_shape(value):
             raise RowIndexError(f"a scalar ({describe(value)}) has no rows")
-        if self._absent is None or (kind is RAGGED and self._rows.ndim != 1):
+        if self._absent is None or (kind is kinds.RAGGED and self._rows.ndim != 1):
             return take_of_leaf(value, self._rows)
-        if kind is not RAGGED:
+        if kind is not kinds.RAGGED:
             raise RowIndexError(f"{describe(value)} cannot be filled with zeros")
         there = self._rows >= 0
         return spread(take_of_leaf(value, self._rows[there]), there)
@@ -150,15 +139,15 @@ def fill_absent(tree: Tree, absent: NDArray[np.bool_], value: float | Mapping[st
                 f"value= must name fields ({', '.join(found)}), got {unknown[0]!r}{did_you_mean(unknown[0], found)}"
             )
     elif value:
-        found = {path: leaf for path, leaf in leaves(tree.__dict__) if KINDS[type(leaf)] in (ARRAY, TENSOR)}
+        found = {path: leaf for path, leaf in leaves(tree.__dict__) if KINDS[type(leaf)] in (kinds.ARRAY, kinds.TENSOR)}
         numbers = {path: value for path, leaf in found.items() if not is_objects(leaf)}
     else:
         return  # The rows are zeros already.
     for path, number in numbers.items():
         leaf = found[path]
         with under(path):
-            if KINDS[type(leaf)] not in (ARRAY, TENSOR):
+            if KINDS[type(leaf)] not in (kinds.ARRAY, kinds.TENSOR):
                 raise RowAssignmentError(f"{describe(leaf)} cannot be filled with {number!r}")
             wanted = number if is_objects(leaf) else fitted(leaf, np.asarray(number))
-            is_tensor = KINDS[type(leaf)] is TENSOR
+            is_tensor = KINDS[type(leaf)] is kinds.TENSOR
             leaf[torch_side().torch.from_numpy(absent).to(leaf.device) if is_tensor else absent] = wanted

@@ -17,6 +17,10 @@ from typedbatch._ops.indexing import no_rows, take_basic
 from typedbatch._ops.padding import RowNumbers
 from typedbatch.errors import RowIndexError, SizeError, StructureError
 
+_MAKE_JAGGED = (
+    "build nested tensors with layout=torch.jagged, without gaps and with the ragged dimension second, or use a Ragged"
+)
+
 
 def require_countable(sizes: NDArray[np.intp]) -> None:
     """Raise an error if the sum of lengths is more rows than an array can have, where numpy's sum would wrap around."""
@@ -150,11 +154,6 @@ def cat_jagged(tensors: Sequence[Any]) -> Any:
     if not all(tensor.is_nested and _is_plain(tensor) for tensor in tensors):
         raise StructureError(f"{', '.join(map(describe, tensors))} cannot be joined; {_MAKE_JAGGED}")
     return _as_jagged(cat_sequences([_as_sequences(tensor) for tensor in tensors], "error"))
-
-
-_MAKE_JAGGED = (
-    "build nested tensors with layout=torch.jagged, without gaps and with the ragged dimension second, or use a Ragged"
-)
 
 
 def _is_plain(tensor: Any) -> bool:

@@ -1,7 +1,7 @@
 """Writes into the memory of a batch: all are planned, then checked for shared memory, then made, so none is half done.
 
 Each step of an environment writes rows, so :func:`plain_pairs` plans the common case in one pass. Where it does not
-apply, :mod:`typedbatch._ops.assignment` and :mod:`typedbatch._ops.inplace` plan each write, and :func:`once_each`
+apply, :mod:`typedbatch._ops.assignment` and :mod:`typedbatch._ops.arithmetic` plan each write, and :func:`once_each`
 checks their memory.
 """
 

@@ -20,6 +20,11 @@ from typedbatch.schema.annotations import alternatives, bare, resolve, scope_of
 from typedbatch.schema.read import is_bare_protocol, is_schema, options_of
 from typedbatch.schema.values import class_of
 
+_MAPPINGS = (dict, defaultdict, OrderedDict, abc.Mapping, abc.MutableMapping)
+_WITH_FIELDS = ("__dataclass_fields__", "__attrs_attrs__", "_fields", "__total__")
+_KEYS = (Required, NotRequired, ReadOnly)
+_ABSENT: Any = object()
+
 
 def find_validator(hint: Any, outer: tuple[Any, ...] = ()) -> Validator | None:
     """Return the validator for values with a resolved annotation; None if the annotation has no batch in it."""
@@ -45,9 +50,6 @@ def find_validator(hint: Any, outer: tuple[Any, ...] = ()) -> Validator | None:
     return None if inside is None or validator is None else partial(inside, validator)
 
 
-_MAPPINGS = (dict, defaultdict, OrderedDict, abc.Mapping, abc.MutableMapping)
-
-
 def field_validators(hint: Any, outer: tuple[Any, ...] = ()) -> dict[str, Validator]:
     """Return the validators of the fields of a dataclass, attrs class, named tuple or TypedDict that hold batches."""
     cls, found = class_of(hint), dict[str, Validator]()
@@ -63,11 +65,6 @@ def field_validators(hint: Any, outer: tuple[Any, ...] = ()) -> dict[str, Valida
                 if (validator := find_validator(declared, (*outer, cls))) is not None:
                     found[name] = validator
     return found
-
-
-_WITH_FIELDS = ("__dataclass_fields__", "__attrs_attrs__", "_fields", "__total__")
-_KEYS = (Required, NotRequired, ReadOnly)
-_ABSENT: Any = object()
 
 
 def _with_fields(

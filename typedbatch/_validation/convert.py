@@ -8,19 +8,9 @@ from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from typing_extensions import TypeForm
 
+from typedbatch._core import kinds
 from typedbatch._core.compiling import break_graph, is_compiling
-from typedbatch._core.kinds import (
-    ARRAY,
-    BATCH,
-    KINDS,
-    RAGGED,
-    TENSOR,
-    Kind,
-    describe,
-    is_objects,
-    new_sequences,
-    new_tree,
-)
+from typedbatch._core.kinds import KINDS, Kind, describe, is_objects, new_sequences, new_tree
 from typedbatch._core.meta import keep_meta
 from typedbatch._ops.conversion import leaf_to_device, leaf_to_numpy
 from typedbatch._validation.validate import class_for, validate_at
@@ -72,9 +62,9 @@ def convert(batch: Any, into: Any, /, *, device: Device | None = None, dtype: Dt
     if not isinstance(batch, Batch):
         raise LeafError(f"convert() takes a Batch, got {describe(batch)}")
     plan = _plan_of(schema)
-    turns: dict[Kind, Turn] = {ARRAY: leaf_to_numpy}
+    turns: dict[Kind, Turn] = {kinds.ARRAY: leaf_to_numpy}
     if plan.has_tensors:
-        turns[TENSOR] = leaf_to_device(device, dtype)
+        turns[kinds.TENSOR] = leaf_to_device(device, dtype)
     elif dtype is not None:
         text = f"dtype= is for tensors, and {schema.name} declares none; declare tensors, as in RolloutBatch[Tensor]"
         raise SettingError(text)
@@ -99,20 +89,21 @@ class _Plan:
     __slots__ = ("has_tensors", "kind", "leaves", "nested", "sequences")
 
     def __init__(self, schema: Schema) -> None:
-        kinds = [option.kind for option in schema.every_option()]
-        self.has_tensors: bool = TENSOR in kinds
-        self.kind: Kind = TENSOR if kinds.count(TENSOR) > kinds.count(ARRAY) else ARRAY
+        found = [option.kind for option in schema.every_option()]
+        self.has_tensors: bool = kinds.TENSOR in found
+        self.kind: Kind = kinds.TENSOR if found.count(kinds.TENSOR) > found.count(kinds.ARRAY) else kinds.ARRAY
         self.leaves: dict[str, Kind | None] = {}
         self.nested: dict[str, Schema] = {name: schemas[0] for name, schemas in schema.nested.items() if schemas}
         self.sequences: dict[str, Schema] = {}
         for field in schema.fields:
             takes = (field.kinds or frozenset()) & _LEAVES
             self.leaves[field.name] = None if len(takes) == 2 else next(iter(takes), self.kind)
-            values = [option.schema for option in field.options if option.kind is RAGGED and option.schema is not None]
-            self.sequences.update({field.name: values[0]} if values else {})
+            for option in reversed(field.options):
+                if option.kind is kinds.RAGGED and option.schema is not None:
+                    self.sequences[field.name] = option.schema
 
 
-_LEAVES = frozenset({ARRAY, TENSOR})
+_LEAVES = frozenset({kinds.ARRAY, kinds.TENSOR})
 _NOTHING: dict[str, Any] = {}
 _plan_of = cache(_Plan)
 
@@ -127,17 +118,17 @@ def _converted(batch: Any, schema: Schema | None, kind: Kind, turns: dict[Kind, 
     try:
         for name, value in batch.__dict__.items():
             own = KINDS[type(value)]
-            if own is BATCH:
+            if own is kinds.BATCH:
                 out[name] = _converted(value, nested.get(name), kind, turns)
-            elif own is RAGGED:
+            elif own is kinds.RAGGED:
                 values = _converted(value.values, sequences.get(name), kind, turns)
                 out[name] = new_sequences(type(value), values, value.sizes)
             else:
                 wanted = leaves.get(name, kind)
                 if wanted is None:
                     wanted = own if own in _LEAVES else kind
-                if TENSOR in turns and is_objects(value):  # The column stays, and the tensors in it move.
-                    wanted = TENSOR
+                if kinds.TENSOR in turns and is_objects(value):  # The column stays, and the tensors in it move.
+                    wanted = kinds.TENSOR
                 out[name] = turns[wanted](value)
     except TypedBatchError as error:
         raise error.under(name) from error.__cause__

@@ -102,7 +102,7 @@ def _compiled(schema: Any) -> tuple[Check, Validator]:
     if is_compiling():
         break_graph("the first validation by a class reads its declaration; validate a batch by it before compiling")
     # Imported here so that ``import typedbatch`` does not wait for them.
-    from typedbatch.schema.check import check_of
+    from typedbatch.schema.generate import check_of
     from typedbatch.schema.read import options_of
 
     options = options_of(schema)
@@ -265,7 +265,7 @@ def first_match(batch: Batch, schemas: Sequence[Schema]) -> Schema | None:
     """Return the first schema that a batch matches, or None."""
     if not schemas:
         return None
-    from typedbatch.schema.check import check_of  # imported here so that ``import typedbatch`` does not wait for it
+    from typedbatch.schema.generate import check_of  # imported here so that ``import typedbatch`` does not wait for it
 
     return next((schema for schema in schemas if check_of(schema)(batch)), None)
 

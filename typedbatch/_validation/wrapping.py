@@ -8,6 +8,7 @@ import sys
 import types
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping
 from dataclasses import is_dataclass
+from functools import partial
 from inspect import Parameter
 from typing import Any, Unpack, get_args, get_origin
 
@@ -23,9 +24,14 @@ from typedbatch.batch import Batch
 from typedbatch.errors import CallError, DeclarationError, Problem
 from typedbatch.records import type_of
 from typedbatch.schema.annotations import bare, resolve
-from typedbatch.schema.calls import Call, Sizes
+from typedbatch.schema.calls import Call, Sizes, summarize
 from typedbatch.schema.paths import RETURN, top_of
 from typedbatch.schema.values import class_of
+
+_UNPACKED = (Unpack, typing_extensions.Unpack)
+
+_CheckedCall = tuple[tuple[Any, ...], dict[str, Any], Sizes | None]
+"""The arguments of a call after validation, and the sizes of names in it, or None if sizes are not checked."""
 
 
 def wrapped(function: Any, level: Level | None) -> Any:
@@ -179,12 +185,6 @@ def _plain_wrapper(function: Callable[..., Any], plans: _LazyPlan) -> Any:
     return call
 
 
-_UNPACKED = (Unpack, typing_extensions.Unpack)
-
-_CheckedCall = tuple[tuple[Any, ...], dict[str, Any], Sizes | None]
-"""The arguments of a call after validation, and the sizes of names in it, or None if sizes are not checked."""
-
-
 class _Plan:
     """The validators of the arguments, the result and the yielded values of a function."""
 
@@ -282,16 +282,10 @@ class _Plan:
         call, (args, kwargs, sizes) = self.call_check, checked
         if call is None or sizes is None or not call.checks_result:
             return value
-        problems: tuple[Problem, ...] = ()
         right = call.fits(value, sizes)
-        if not right and is_compiling():
-            break_graph(f"the result of {call.name} does not fit; a call without torch.compile has the report")
-        if not right:
-            problems = call.result_problems(value, args, kwargs, sizes)
-        elif level == "values" and not is_compiling():
-            problems = call.result_violations(value)
-        if problems or not right:
-            raise self.error(call, problems, call.shown_result(value))
+        if not right or level == "values":
+            given, explain = partial(call.results, value), partial(call.result_problems, args, kwargs, sizes)
+            self.require(right, call, f"the result of {call.name} does", given, explain)
         return value
 
     def sizes(self, call: Call, args: tuple[Any, ...], kwargs: dict[str, Any], level: Level) -> Sizes | None:
@@ -300,27 +294,30 @@ class _Plan:
             sizes: Sizes | None = call.sizes(*args, **kwargs)
         except TypeError:  # the function itself is about to raise a clearer error
             return None
-        if sizes is not None and level == "structure":
-            return sizes
-        problems: tuple[Problem, ...] = ()
-        if sizes is None and is_compiling():
-            break_graph(f"the arguments of {call.name} do not fit; a call without torch.compile has the report")
-        if sizes is None:
-            problems = call.argument_problems(args, kwargs)
-        elif level == "values" and not is_compiling():
-            problems = call.violations(args, kwargs)
-        if problems or sizes is None:
-            raise self.error(call, problems, call.shown(args, kwargs))
+        if sizes is None or level == "values":
+            what, given = f"the arguments of {call.name} do", partial(call.bound, args, kwargs)
+            self.require(sizes is not None, call, what, given, call.problems)
         return sizes
 
-    def error(self, call: Call, problems: tuple[Problem, ...], got: str) -> CallError:
-        """Return the error for a call. Its boundary names the arguments with problems."""
+    def require(
+        self, right: bool, call: Call, what: str, given: Callable[[], Any], explain: Callable[..., tuple[Problem, ...]]
+    ) -> None:
+        """Raise an error unless the given values of a call are right and follow the rules; it names the wrong ones."""
+        if is_compiling():
+            if right:
+                return
+            break_graph(f"{what} not fit; a call without torch.compile has the report")
+        fields, values = given()
+        problems = call.violations(fields, values) if right else explain(fields, values)
+        if right and not problems:
+            return
+        got = summarize(values)
         problems = problems or (Problem("", "TB105 unreadable-field", "", UNSTEADY, call.name),)
         blamed = dict.fromkeys(top_of(problem.path) for problem in problems)
         if RETURN in blamed:
-            return CallError(call.name, problems, got, self.value_of("return value"))
+            raise CallError(call.name, problems, got, self.value_of("return value"))
         boundary = self.argument_of("`, `".join(blamed))
-        return CallError(call.name, problems, got, boundary if len(blamed) == 1 else f"arguments{boundary[8:]}")
+        raise CallError(call.name, problems, got, boundary if len(blamed) == 1 else f"arguments{boundary[8:]}")
 
     async def awaited(self, coroutine: Any, checked: _CheckedCall, level: Level) -> Any:
         """Validate the result of a coroutine that a plain function returns, as under another decorator."""

@@ -21,6 +21,7 @@ _FOREIGN = ("torch", "numpy", "builtins", "gymnasium", "collections", "typing", 
 _DEEPEST = 5
 _MOST = 1000
 """Largest number of members of a container that are looked at."""
+_OF_PARAMETERS = (nn.Module.parameters.__code__, nn.Module.named_parameters.__code__)
 
 
 class Objects:
@@ -193,9 +194,6 @@ def is_used_up(iterator: Any) -> bool | None:
     parts = iterator.__reduce__()[1] if isinstance(iterator, zip) else (iterator,)
     known = [part for part in parts if isinstance(part, GeneratorType) and part.gi_code in _OF_PARAMETERS]
     return any(part.gi_frame is None for part in known) if known else None
-
-
-_OF_PARAMETERS = (nn.Module.parameters.__code__, nn.Module.named_parameters.__code__)
 
 
 def is_own(module: nn.Module) -> bool:

@@ -183,7 +183,7 @@ class Origins:
         elif (tag := self._tags.of(value)) is not None and (tag.column is None or tag.column.name != path):
             # A tensor may be in several fields, as a mask of responses that is the mask of the loss too.
             field = OriginField(origin, path)
-            self._tags.put(value, tag.read_as(field))
+            self._tags.put(value, replace(tag, fields=tag.fields | {field}, column=field))
         self.read.setdefault(origin, set()).add(path.split(".")[0])
         classes = self.classes.setdefault(origin, [])
         if not prefix and type(batch) not in classes:

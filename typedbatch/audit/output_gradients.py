@@ -24,6 +24,11 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 _PATIENCE = 120.0
 """Seconds after which a child is stopped."""
+_MOST_OUTPUTS = 64
+_MOST_NUMBERS = 4_000_000
+_TOLERANCE = 1e-5
+_SMALL = 0.05
+"""Share of the largest gradient below which it is that of a bonus alone, as of entropy where a ratio is clipped."""
 
 
 def can_fork() -> bool:
@@ -90,13 +95,6 @@ def _read(reader: int) -> bytes:
         if not part:
             return out
         out += part
-
-
-_MOST_OUTPUTS = 64
-_MOST_NUMBERS = 4_000_000
-_TOLERANCE = 1e-5
-_SMALL = 0.05
-"""Share of the largest gradient below which it is that of a bonus alone, as of entropy where a ratio is clipped."""
 
 
 class OutputGradient(NamedTuple):

@@ -20,6 +20,22 @@ from typedbatch.batch import Batch
 
 _TOLERANCE = 1e-3
 _WIDER = 3
+_TOKEN_TEXTS = {
+    "masked": (
+        "values outside loss_mask have an effect on the gradients; multiply by the mask before means, sums and shifts",
+        True,
+    ),
+    "padding": ("the tokens of padding have an effect on the gradients; use the masks", True),
+    "shifted": (
+        "padding on the left of prompts has an effect on the gradients; do positions count it, or does an index?",
+        False,
+    ),
+    "wider": (
+        "columns of padding have an effect on gradients; is something divided by the width, or read from the right?",
+        False,
+    ),
+}
+PADDING = _TOKEN_TEXTS["padding"][0]
 
 
 class Learned(NamedTuple):
@@ -182,23 +198,6 @@ class Replays:
         self.findings.append(Finding("TB511 replay-differs", "", text, is_certain))
 
 
-_TOKEN_TEXTS = {
-    "masked": (
-        "values outside loss_mask have an effect on the gradients; multiply by the mask before means, sums and shifts",
-        True,
-    ),
-    "padding": ("the tokens of padding have an effect on the gradients; use the masks", True),
-    "shifted": (
-        "padding on the left of prompts has an effect on the gradients; do positions count it, or does an index?",
-        False,
-    ),
-    "wider": (
-        "columns of padding have an effect on gradients; is something divided by the width, or read from the right?",
-        False,
-    ),
-}
-
-
 def token_changes(batch: Any) -> Iterator[tuple[str, Any]]:
     """Yield copies of a batch of tokens with other values outside of masks, other padding, and more padding."""
     fields = {name: value for name, value in Batch.items(batch) if kind_of(value) is TENSOR}
@@ -254,9 +253,6 @@ def other_padding(batch: Any) -> Any:
             changed[f"{side}_ids"] = torch.where(mask, ids, ids[mask].flatten()[0])
             is_changed = True
     return changed if is_changed else None
-
-
-PADDING = _TOKEN_TEXTS["padding"][0]
 
 
 def _equal(one: list[Tensor], other: list[Tensor], tolerance: float = _TOLERANCE) -> bool:

@@ -28,6 +28,15 @@ AuditCode: TypeAlias = Literal[
     "TB513 check-failed",
 ]
 """Code of a finding; docs/errors has a page for each."""
+_LIBRARIES = (
+    dirname(dirname(__file__)) + sep,
+    dirname(torch.__file__) + sep,
+    dirname(dirname(torch.__file__)) + sep + "jaxtyping" + sep,
+    dirname(dirname(torch.__file__)) + sep + "numpy" + sep,
+    "<frozen",
+    "<string>",
+)
+_STDLIB = (sep + "contextlib.py", sep + "functools.py", sep + "threading.py")
 
 
 @dataclass(frozen=True, repr=False)
@@ -114,17 +123,6 @@ class Report:
                 lines.append(f"  reads {fields or 'no field'}, has gradients for {parameters or 'nothing'}")
         lines += [f"{place} reads {', '.join(sorted(names))}" for place, names in self.reads.items()]
         return "\n".join(lines)
-
-
-_LIBRARIES = (
-    dirname(dirname(__file__)) + sep,
-    dirname(torch.__file__) + sep,
-    dirname(dirname(torch.__file__)) + sep + "jaxtyping" + sep,
-    dirname(dirname(torch.__file__)) + sep + "numpy" + sep,
-    "<frozen",
-    "<string>",
-)
-_STDLIB = (sep + "contextlib.py", sep + "functools.py", sep + "threading.py")
 
 
 def user_frame() -> FrameType | None:

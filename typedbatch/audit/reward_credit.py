@@ -22,6 +22,7 @@ ROWS_TRIED: Final = 3
 _INPUTS: Final = ("obs", "response_ids", "input_ids")
 _FEWEST_UNAFFECTED: Final = 0.1
 """Share of rows that are not affected where no statistic of all rows is used."""
+_MOST_COLUMNS: Final = 6
 
 
 class Probe:
@@ -121,9 +122,6 @@ def is_part(affected: Set[int], used: set[int]) -> bool:
 def like(value: Any, numbers: NDArray[Any]) -> Any:
     """Return numbers as a tensor or array, as a value is."""
     return torch.as_tensor(numbers).to(value) if isinstance(value, Tensor) else numbers.astype(value.dtype)
-
-
-_MOST_COLUMNS: Final = 6
 
 
 class Credit(Probe):

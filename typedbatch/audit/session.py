@@ -25,6 +25,8 @@ T = TypeVar("T")
 
 OnFinding = Literal["warn", "raise", "keep"]
 _NAMES: Final = frozenset(part for code in get_args(AuditCode) for part in (*code.split(), code))
+_GIVEN: Final[dict[int, weakref.ref[Any]]] = {}
+"""Batches that updates were given, by their ids."""
 
 
 class AuditError(TypedBatchError, AssertionError):
@@ -187,10 +189,6 @@ class Audit:
         if self.on_finding == "raise":
             raise AuditError(self.report)
         warnings.warn("\n".join(map(str, new)), AuditWarning, stacklevel=2)
-
-
-_GIVEN: Final[dict[int, weakref.ref[Any]]] = {}
-"""Batches that updates were given, by their ids."""
 
 
 def _is_known(batch: Any) -> bool:

@@ -97,8 +97,7 @@ def audit_logp(
 class _Logits(Check, operations=frozenset({"log_softmax", "softmax", "logsumexp", "cross_entropy"})):
     """The logits that the probabilities of tokens are computed from."""
 
-    def __init__(self, trace: Trace) -> None:
-        super().__init__(trace)
+    def _begin(self) -> None:
         self.width: int = 0
         """Number of logits per token, in the last of these operations."""
 

@@ -102,6 +102,9 @@ PICKING: Final = frozenset({"gather", "__getitem__", "index_select", "take_along
 """Operations whose second tensor says which values are taken."""
 LABELLING: Final = frozenset({"gather", "cross_entropy", "nll_loss", "take_along_dim"})
 """Operations that take or compare the values of given labels."""
+_LONGEST_PATH = 6
+_CALL = tuple[str, tuple[Any, ...], dict[str, Any]]
+_LOSSES_OF_LABELS = frozenset({"cross_entropy", "nll_loss"})
 
 
 def dim_of(args: tuple[Any, ...], kwargs: dict[str, Any], default: Any = None) -> Any:
@@ -196,10 +199,6 @@ class Tag:
         """Return True if these are the values of a field with one of these names."""
         return self.column is not None and self.column.name in names
 
-    def read_as(self, field: OriginField) -> Tag:
-        """Return the tag of the same values that are read as another field."""
-        return replace(self, fields=self.fields | {field}, column=field)
-
 
 UNKNOWN = Tag()
 _FEWEST_ENTRIES = 4096
@@ -229,10 +228,6 @@ class Tags:
 def listed(names: set[str] | frozenset[str]) -> str:
     """Return names as a text: ``"act, adv, obs"``."""
     return ", ".join(sorted(names)) or "nothing"
-
-
-_LONGEST_PATH = 6
-_CALL = tuple[str, tuple[Any, ...], dict[str, Any]]
 
 
 def tag_after(call: _CALL, tags: list[Tag], tensors: list[Any], out: Any, step: int) -> Tag:
@@ -273,9 +268,6 @@ def tag_after(call: _CALL, tags: list[Tag], tensors: list[Any], out: Any, step: 
         is_negated=name in _LOSSES_OF_LABELS if name in LABELLING else first.is_negated != _negates(call, first),
         of_rows=not out.ndim and (first.of_rows or (name in REDUCING and first.rows is not None)),
     )
-
-
-_LOSSES_OF_LABELS = frozenset({"cross_entropy", "nll_loss"})
 
 
 def _negates(call: _CALL, first: Tag) -> bool:

@@ -72,6 +72,10 @@ class Check:
 
     def __init__(self, trace: Trace) -> None:
         self.trace: Trace = trace
+        self._begin()
+
+    def _begin(self) -> None:
+        """Set what the check remembers between events."""
 
     def _found(
         self, text: str, *, place: str | None = None, is_certain: bool = True, code: AuditCode | None = None
@@ -204,16 +208,16 @@ class Trace:
     def _tell(self, event: str, *values: Any) -> None:
         """Tell the checks of an event. Their own computations are not a part of the update, and have no gradients."""
         with DisableTorchFunction(), torch.no_grad():
-            for examine in self._of_events[event]:
-                try:
-                    examine(*values)
-                except Exception as error:  # noqa: BLE001  # whatever it is, the update goes on
-                    self._note_failure(examine, error)
+            self._call(self._of_events[event], *values)
 
-    def _note_failure(self, examine: Any, error: Exception) -> None:
-        """Note an error in a check, which must not become one of the update."""
-        text = f"the check {type(examine.__self__).__name__} failed by {type(error).__name__}: {error}"
-        self.found("TB513 check-failed", text, place="", is_certain=False)
+    def _call(self, methods: Sequence[Any], *values: Any) -> None:
+        """Call methods of checks, and note an error in one, which must not become one of the update."""
+        for examine in methods:
+            try:
+                examine(*values)
+            except Exception as error:  # noqa: BLE001  # whatever it is, the update goes on
+                text = f"the check {type(examine.__self__).__name__} failed by {type(error).__name__}: {error}"
+                self.found("TB513 check-failed", text, place="", is_certain=False)
 
     def _before_step(self, optimizer: torch.optim.Optimizer, *_: Any) -> None:
         if threading.get_ident() == self._thread:
@@ -279,11 +283,7 @@ class Trace:
             hearing = [check for check in self.checks if check.operations is None or name in check.operations]
             methods = self._of_operations[name] = [one.operation for one in hearing if "operation" in one.events]
         with torch.no_grad():
-            for examine in methods:
-                try:
-                    examine(operation)
-                except Exception as error:  # noqa: BLE001  # whatever it is, the update goes on
-                    self._note_failure(examine, error)
+            self._call(methods, operation)
 
     def _tag_parts(self, call: Any, tags: list[Tag], tensors: list[Any], out: Any) -> None:
         """Tag the tensors of a tuple: the parts of a split, or several results."""

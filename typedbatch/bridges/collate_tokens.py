@@ -15,7 +15,7 @@ from typedbatch._ops.widths import MASK_OF, PER_TOKEN
 from typedbatch._validation.validate import extend
 from typedbatch.batch import Batch
 from typedbatch.errors import FieldNameError, LeafError, MissingFieldError, SettingError, StructureError, under
-from typedbatch.posttraining.masks import as_bools
+from typedbatch.posttraining.token_fields import as_bools
 from typedbatch.protocols import BatchProtocol
 from typedbatch.ragged import Ragged
 from typedbatch.schema import schema_of

@@ -8,12 +8,12 @@ from typing import Any, Literal
 import numpy as np
 
 from typedbatch._core.depth import require_depth
-from typedbatch._core.kinds import ARRAY, BATCH, KINDS, TENSOR, Tree, describe, new_tree
+from typedbatch._core.kinds import ARRAY, BATCH, KINDS, TENSOR, describe, new_tree
 from typedbatch._core.lengths import require_bounded
 from typedbatch._ops.combine import require_names
 from typedbatch._ops.conversion import torch_side
 from typedbatch.batch import Batch
-from typedbatch.errors import LeafError, SettingError, TypedBatchError, under
+from typedbatch.errors import LeafError, SettingError, TypedBatchError, for_each
 
 
 def from_dlpack(fields: Mapping[str, Any], into: Literal["numpy", "torch"] = "numpy") -> Batch:
@@ -74,21 +74,16 @@ def to_dlpack(batch: Any) -> dict[str, Any]:
         LeafError: a field has objects, text, dates, a distribution or a mask; the error names it.
         StructureError: batches are nested more than 100 deep.
     """
-    return _export(require_bounded(batch, "to_dlpack()"))
+    fields: dict[str, Any] = _export(require_bounded(batch, "to_dlpack()"))
+    return fields
 
 
-def _export(tree: Tree) -> dict[str, Any]:
-    out: dict[str, Any] = {}
-    for name, value in tree.__dict__.items():
-        kind = KINDS[type(value)]
-        if kind is BATCH:
-            with under(name):
-                out[name] = _export(value)
-        elif kind is TENSOR:
-            out[name] = value.detach().resolve_conj().resolve_neg()
-        elif kind is ARRAY and value.dtype.kind in "biufc" and not isinstance(value, np.ma.MaskedArray):
-            out[name] = value
-        else:
-            text = f"{describe(value)} cannot be exported by DLPack, which supports only plain arrays of numbers"
-            raise LeafError(text, name)
-    return out
+def _export(value: Any) -> Any:
+    kind = KINDS[type(value)]
+    if kind is BATCH:
+        return for_each(value.__dict__, _export)
+    if kind is TENSOR:
+        return value.detach().resolve_conj().resolve_neg()
+    if kind is not ARRAY or value.dtype.kind not in "biufc" or isinstance(value, np.ma.MaskedArray):
+        raise LeafError(f"{describe(value)} cannot be exported by DLPack, which supports only plain arrays of numbers")
+    return value

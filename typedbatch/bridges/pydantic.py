@@ -28,7 +28,7 @@ from typedbatch._ops.copying import deep_leaf
 from typedbatch._report import in_a_line
 from typedbatch._validation.validate import validate_at
 from typedbatch.batch import Batch
-from typedbatch.errors import DeclarationError, LeafError, SchemaError, TypedBatchError, under
+from typedbatch.errors import DeclarationError, LeafError, SchemaError, TypedBatchError, for_each, under
 from typedbatch.json_schema import field_schema, json_schema
 from typedbatch.ragged import Ragged
 from typedbatch.records import default_of
@@ -98,11 +98,7 @@ def _plain(value: Any, words: bool = False) -> Any:
     """Return a batch or leaf as lists, dicts, text and numbers; with ``words``, numbers that JSON lacks as text."""
     kind = kind_of(value)
     if kind is Kind.BATCH:
-        fields = {}
-        for name, leaf in value.__dict__.items():
-            with under(name):
-                fields[name] = _plain(leaf, words)
-        return fields
+        return for_each(value.__dict__, partial(_plain, words=words))
     if kind is Kind.MAPPING:
         return {str(name): _plain(part, words) for name, part in value.items()}
     if kind is Kind.SEQUENCE or (kind is Kind.RAGGED and value.sizes.shape):

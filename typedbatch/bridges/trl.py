@@ -18,7 +18,7 @@ from typedbatch.batch import Batch, cat
 from typedbatch.errors import FieldNameError, LeafError, MissingFieldError, StructureError, under
 from typedbatch.naming import rename
 from typedbatch.posttraining import Pairs, to_layout, trim
-from typedbatch.posttraining.masks import as_bools
+from typedbatch.posttraining.token_fields import as_bools
 
 T = TypeVar("T")
 _PER_SAMPLE: Final = ("advantages", "is_weights")

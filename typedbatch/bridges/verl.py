@@ -16,7 +16,7 @@ from typedbatch.batch import Batch
 from typedbatch.bridges.tensordict import from_tensordict, to_tensordict
 from typedbatch.errors import FieldNameError, LeafError, StructureError
 from typedbatch.naming import rename
-from typedbatch.posttraining.masks import as_bools
+from typedbatch.posttraining.token_fields import as_bools
 
 T = TypeVar("T")
 _MASKS: Final = ("prompt_mask", "response_mask", "loss_mask")

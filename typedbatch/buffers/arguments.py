@@ -57,7 +57,7 @@ def count_of(value: Any, name: str, least: int = 0, most: int = MOST_SLOTS) -> i
 
 
 def frame_count(value: Any, size: int) -> int:
-    """Return a number of frames for a buffer of ``size`` slots, or raise a SizeError if it is out of bounds."""
+    """Return ``stack_num`` as an int, or raise a SizeError if it is below 1 or above both ``size`` and 1,000 frames."""
     return count_of(value, "stack_num", 1, max(size, _MOST_FRAMES))
 
 
@@ -75,7 +75,11 @@ def number_of(value: Any, name: str, least: float = 0, most: float = math.inf) -
 
 
 def as_slots(rings: Rings, index: Any) -> Any:
-    """Return the slot, or array of slots, that an index names, or raise a RowIndexError if one holds no row."""
+    """Return the slots that an index of a buffer names: an int for an int, and an array for anything else.
+
+    A negative slot is counted from the end of the rows, and a slice is one of the rows in time order. Raise a
+    RowIndexError if a slot holds no row, or another one than when it was sampled.
+    """
     if type(index) is ndarray and index.dtype is _INTP and index.ndim:  # hot path
         if rings.handed_out:
             require_same_rows(rings, index)

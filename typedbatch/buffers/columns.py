@@ -9,19 +9,8 @@ import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
-from typedbatch._core.kinds import (
-    ARRAY,
-    BATCH,
-    DISTRIBUTION,
-    KINDS,
-    RAGGED,
-    SCALAR,
-    TENSOR,
-    Tree,
-    describe,
-    is_placeholder,
-    new_tree,
-)
+from typedbatch._core import kinds
+from typedbatch._core.kinds import KINDS, Tree, describe, is_placeholder, new_tree
 from typedbatch._ops.casting import fitted, require_no_mask
 from typedbatch.errors import LeafError, RowAssignmentError, TypedBatchError, under
 
@@ -36,7 +25,7 @@ Lead = tuple[()] | tuple[int]
 Simple = Mapping[str, tuple["NDArray[Any] | None", "np.dtype[Any] | None", tuple[int, ...]]]
 """Columns that store values of their own dtype and row shape unchanged: column, dtype and row shape by name."""
 
-_NOT_SIMPLE, _NESTED = (None, None, ()), (BATCH, DISTRIBUTION)
+_NOT_SIMPLE, _NESTED = (None, None, ()), (kinds.BATCH, kinds.DISTRIBUTION)
 _NONE: Simple = {}
 
 
@@ -69,7 +58,7 @@ class Plan:
             column, dtype, shape = simple.get(name, _NOT_SIMPLE)
             cls = type(value)
             if (
-                (cls is ndarray or KINDS[cls] is SCALAR)
+                (cls is ndarray or KINDS[cls] is kinds.SCALAR)
                 and value.dtype is dtype
                 and value.shape == (lead + shape if lead else shape)
             ):
@@ -89,12 +78,12 @@ class Plan:
 
     def _add_field(self, columns: Fields, name: str, value: Any, path: tuple[str, ...]) -> None:
         column = columns.get(name)
-        if name not in columns or (is_placeholder(column) and KINDS[type(value)] is not BATCH):
+        if name not in columns or (is_placeholder(column) and KINDS[type(value)] is not kinds.BATCH):
             _require_rows(value, self.lead)
             self.new.append(NewField(columns, name, value, (*path, name)))
         elif is_placeholder(value):
             self.writes += _zeros(column)
-        elif KINDS[type(column)] is BATCH and KINDS[type(value)] is BATCH:
+        elif KINDS[type(column)] is kinds.BATCH and KINDS[type(value)] is kinds.BATCH:
             self.add(column.__dict__, value.__dict__, (*path, name))
         else:
             self.writes.append((column, _fitted_rows(column, value, self.lead)))
@@ -123,20 +112,20 @@ class Plan:
 def new_column(value: Any, size: int, lead: Lead, storage: Memory, path: tuple[str, ...]) -> Any:
     """Return a column of zeros for ``size`` rows like those of ``value``: an array, a tensor, or a Batch of columns."""
     kind = KINDS[type(value)]
-    if kind is BATCH:
+    if kind is kinds.BATCH:
         inner = {k: new_column(v, size, lead, storage, (*path, k)) for k, v in value.__dict__.items()}
         return new_tree(Tree.__plain__, inner)
-    if kind is RAGGED:
+    if kind is kinds.RAGGED:
         raise LeafError(
             f"rows of a buffer must have the same shape, got {describe(value)}; add the result of .padded(length=...)",
             path[-1],
         )
-    shape = (size, *tuple(value.shape)[len(lead) :]) if kind in (ARRAY, TENSOR) else (size,)
-    if kind is TENSOR:
+    shape = (size, *tuple(value.shape)[len(lead) :]) if kind in (kinds.ARRAY, kinds.TENSOR) else (size,)
+    if kind is kinds.TENSOR:
         if value.is_sparse:
             raise LeafError(f"{describe(value)} is sparse, so no rows can be stored; to_dense() first", ".".join(path))
         return storage.tensor(path, shape, value)
-    return storage.array(path, shape, value.dtype if kind in (ARRAY, SCALAR) else np.dtype(object))
+    return storage.array(path, shape, value.dtype if kind in (kinds.ARRAY, kinds.SCALAR) else np.dtype(object))
 
 
 def take_slots(column: Any, slots: Any) -> Any:
@@ -144,9 +133,9 @@ def take_slots(column: Any, slots: Any) -> Any:
     if type(column) is ndarray:
         return column.take(slots, 0)
     kind = KINDS[type(column)]
-    if kind is BATCH:
+    if kind is kinds.BATCH:
         return new_tree(type(column), {name: take_slots(inner, slots) for name, inner in column.__dict__.items()})
-    if kind is TENSOR:
+    if kind is kinds.TENSOR:
         return column[slots] if isinstance(slots, ndarray) else column[slots].clone()
     return np.asarray(column).take(slots, 0)  # a memmap becomes a plain array
 
@@ -166,44 +155,44 @@ def same_structure(columns: Tree) -> Tree:
 def _require_rows(value: Any, lead: Lead) -> None:
     """Check that the value of a new field has the leading shape ``lead``, and can be stored."""
     kind = KINDS[type(value)]
-    if kind is BATCH:
+    if kind is kinds.BATCH:
         for name, inner in value.__dict__.items():
             with under(name):
                 _require_rows(inner, lead)
-    elif kind is DISTRIBUTION:
+    elif kind is kinds.DISTRIBUTION:
         raise LeafError("a distribution cannot be stored in a buffer; take it out with batch.pop() first")
-    elif kind in (ARRAY, TENSOR, SCALAR) and lead and tuple(value.shape[:1]) != lead:
+    elif kind in kinds.NUMERIC and lead and tuple(value.shape[:1]) != lead:
         raise RowAssignmentError(f"{lead[0]} rows are expected, got {describe(value)}")
     require_no_mask(value)
 
 
 def _fitted_rows(column: Any, value: Any, lead: Lead) -> Any:
     """Return ``value`` as it can be written into ``column``, cast to its dtype if nothing but rounding is lost."""
-    kind, is_array = KINDS[type(column)], KINDS[type(value)] in (ARRAY, TENSOR, SCALAR)
-    if kind is BATCH or KINDS[type(value)] in _NESTED:
+    kind, is_array = KINDS[type(column)], KINDS[type(value)] in kinds.NUMERIC
+    if kind is kinds.BATCH or KINDS[type(value)] in _NESTED:
         raise RowAssignmentError(f"rows of {_row(column)} are stored here, got {describe(value)}")
     require_no_mask(value)
-    if kind is ARRAY and column.dtype.hasobject and (not is_array or (column.ndim == 1 and not lead)):
+    if kind is kinds.ARRAY and column.dtype.hasobject and (not is_array or (column.ndim == 1 and not lead)):
         return _cell(value, lead)
     given = tuple(value.shape) if is_array else ()
     if not is_array or given != lead + tuple(column.shape)[1:]:
         rows = f"{lead[0]} rows" if lead else "one row"
         raise RowAssignmentError(f"{_row(column)} is stored for each row, got {describe(value)} for {rows}")
-    if kind is ARRAY and column.dtype.hasobject:
+    if kind is kinds.ARRAY and column.dtype.hasobject:
         return value
-    return fitted(column, value.detach() if KINDS[type(value)] is TENSOR else value)
+    return fitted(column, value.detach() if KINDS[type(value)] is kinds.TENSOR else value)
 
 
 def _row(column: Any) -> str:
     """Describe a row of a column, for errors."""
-    if KINDS[type(column)] is BATCH:
+    if KINDS[type(column)] is kinds.BATCH:
         return f"a batch of {', '.join(column.__dict__)}"
     return describe(column).replace(f"[{len(column)},", "[").replace(f"[{len(column)}]", "")
 
 
 def _cell(value: Any, lead: Lead) -> Any:
     """Wrap an object so that numpy writes it as one element, even a sequence; a single row needs no wrapper."""
-    value = value.item() if KINDS[type(value)] is ARRAY and not value.ndim else value
+    value = value.item() if KINDS[type(value)] is kinds.ARRAY and not value.ndim else value
     if not lead:
         return value
     cell: NDArray[Any] = np.empty((), object)
@@ -214,18 +203,18 @@ def _cell(value: Any, lead: Lead) -> Any:
 def _writes_of(column: Any, value: Any, lead: Lead) -> list[tuple[Any, Any]]:
     """Return the writes that store ``value`` in a column that was created for it."""
     kind = KINDS[type(column)]
-    if kind is BATCH:
+    if kind is kinds.BATCH:
         return [write for k, v in value.__dict__.items() for write in _writes_of(column.__dict__[k], v, lead)]
-    if kind is ARRAY and column.dtype.hasobject and (KINDS[type(value)] is not ARRAY or not value.ndim):
+    if kind is kinds.ARRAY and column.dtype.hasobject and (KINDS[type(value)] is not kinds.ARRAY or not value.ndim):
         return [(column, _cell(value, lead))]
-    return [(column, value.detach() if kind is TENSOR else value)]
+    return [(column, value.detach() if kind is kinds.TENSOR else value)]
 
 
 def _zeros(column: Any) -> list[tuple[Any, Any]]:
     """Return the writes that set rows of a column to zero, or to ``None`` for objects."""
     kind = KINDS[type(column)]
-    if kind is BATCH:
+    if kind is kinds.BATCH:
         return [write for inner in column.__dict__.values() for write in _zeros(inner)]
-    if kind is TENSOR:
+    if kind is kinds.TENSOR:
         return [(column, 0)]
     return [(column, None if column.dtype.hasobject else np.zeros((), column.dtype))]

@@ -22,21 +22,8 @@ import numpy as np
 from numpy import ndarray
 from numpy.typing import NDArray
 
-from typedbatch._core.kinds import (
-    ARRAY,
-    BATCH,
-    DISTRIBUTION,
-    KINDS,
-    RAGGED,
-    SCALAR,
-    TENSOR,
-    Tree,
-    describe,
-    leading_shape,
-    mask_obstacle,
-    new_tree,
-    object_array,
-)
+from typedbatch._core import kinds
+from typedbatch._core.kinds import KINDS, Tree, describe, leading_shape, mask_obstacle, new_tree, object_array
 from typedbatch._core.lengths import require_tree
 from typedbatch._ops.conversion import leaf_to_numpy, map_leaves
 from typedbatch.buffers.columns import Fields, Lead, Plan
@@ -212,11 +199,11 @@ def single_row(state: State, batch: Any) -> Any:
 def as_row(value: Any) -> Any:
     """Add a leading row dimension to the value of a single row."""
     kind = KINDS[type(value)]
-    if kind is BATCH:
+    if kind is kinds.BATCH:
         return new_tree(type(value), {name: as_row(inner) for name, inner in value.__dict__.items()})
-    if kind in (ARRAY, TENSOR, RAGGED, DISTRIBUTION):
+    if kind in (kinds.ARRAY, kinds.TENSOR, kinds.RAGGED, kinds.DISTRIBUTION):
         return value[None]
-    return value.reshape(1) if kind is SCALAR else object_array([value])
+    return value.reshape(1) if kind is kinds.SCALAR else object_array([value])
 
 
 def flags(value: Any, name: str, lead: Lead, *, single: bool = False) -> Any:
@@ -225,15 +212,15 @@ def flags(value: Any, name: str, lead: Lead, *, single: bool = False) -> Any:
     If ``single`` is set, the other fields are those of a single row, and ``[False]`` is accepted as its flag.
     """
     kind = KINDS[type(value)]
-    if kind is TENSOR:
+    if kind is kinds.TENSOR:
         value = value.detach()
-    elif kind not in (ARRAY, SCALAR) or value.dtype.kind not in "biuf":
+    elif kind not in (kinds.ARRAY, kinds.SCALAR) or value.dtype.kind not in "biuf":
         raise RowAssignmentError(f"a flag is a bool, got {describe(value)}", name)
     elif obstacle := mask_obstacle(value):
         raise RowAssignmentError(obstacle, name)
     if not ((value == 0) | (value == 1)).all():
         raise RowAssignmentError(f"a flag is a bool, 0 or 1, and some of {describe(value)} are not", name)
-    value = value.bool() if kind is TENSOR else np.asarray(value, bool)
+    value = value.bool() if kind is kinds.TENSOR else np.asarray(value, bool)
     trailing = tuple(value.shape[len(lead) :])
     if value.shape[: len(lead)] == lead and trailing and set(trailing) == {1} and (lead or single):
         value = value.reshape(lead)
@@ -247,9 +234,9 @@ def flags(value: Any, name: str, lead: Lead, *, single: bool = False) -> Any:
 def _rewards(value: Any) -> Any:
     """Return rewards, which must be real numbers, as a floating array or tensor."""
     kind = KINDS[type(value)]
-    if kind is TENSOR and not value.is_complex():
+    if kind is kinds.TENSOR and not value.is_complex():
         return value.detach() if value.is_floating_point() else value.double()
-    if kind not in (ARRAY, SCALAR) or value.dtype.kind not in "biuf":
+    if kind not in (kinds.ARRAY, kinds.SCALAR) or value.dtype.kind not in "biuf":
         raise RowAssignmentError(f"a reward is a number, got {describe(value)}", "rew")
     if obstacle := mask_obstacle(value):
         raise RowAssignmentError(obstacle, "rew")
@@ -261,8 +248,8 @@ def _last_frame(obs: Any, name: str, lead: Lead) -> Any:
     axis = len(lead)
 
     def last(leaf: Any) -> Any:
-        if KINDS[type(leaf)] not in (ARRAY, TENSOR) or leaf.ndim <= axis:
+        if KINDS[type(leaf)] not in (kinds.ARRAY, kinds.TENSOR) or leaf.ndim <= axis:
             raise RowAssignmentError(f"save_only_last_obs takes frames, (frames, *obs), got {describe(leaf)}", name)
         return leaf[:, -1] if axis else leaf[-1]
 
-    return map_leaves(obs, last) if KINDS[type(obs)] is BATCH else last(obs)
+    return map_leaves(obs, last) if KINDS[type(obs)] is kinds.BATCH else last(obs)

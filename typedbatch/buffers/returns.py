@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy import ndarray
@@ -15,6 +15,7 @@ from typedbatch._core.kinds import TENSOR, describe, kind_of
 from typedbatch._core.lengths import require_at_least
 from typedbatch._ops.conversion import leaf_to_numpy, no_grad, to_numpy, to_torch_as
 from typedbatch._ops.copying import shallow
+from typedbatch._typing import ArrayOrTensor
 from typedbatch.buffers.arguments import as_slots, number_of
 from typedbatch.buffers.guard import call_locked
 from typedbatch.buffers.replay import ReplayBuffer
@@ -23,9 +24,6 @@ from typedbatch.buffers.state import State, state_of
 from typedbatch.errors import SettingError, StructureError
 from typedbatch.protocols import BatchWithReturnsProtocol, RolloutBatchProtocol
 
-if TYPE_CHECKING:
-    from typedbatch._typing import ArrayOrTensor
-
 K = TypeVar("K", bound="ArrayOrTensor")
 Q = TypeVar("Q", bound="ArrayOrTensor")
 Obs = TypeVar("Obs")
@@ -33,6 +31,7 @@ Act = TypeVar("Act")
 
 Buffer = ReplayBuffer[Any, Any]
 Floats = NDArray[np.floating[Any]]
+_GET = ReplayBuffer.get  # a class may read fields in a way of its own
 
 
 def compute_nstep_return(
@@ -112,9 +111,6 @@ def look_ahead(batch: Any, buffer: Buffer, indices: Any, steps: int, rows: int, 
         return ahead
     obs = state.call_for_rows(partial(get, ahead.last, "obs_next"), ahead.last, ahead.rows)
     return ahead._replace(obs_next=obs)
-
-
-_GET = ReplayBuffer.get  # a class may read fields in a way of its own
 
 
 def _read_ahead(state: State, indices: Any, steps: int, obs_next: bool) -> Ahead:

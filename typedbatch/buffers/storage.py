@@ -33,6 +33,7 @@ from typedbatch.errors import StorageError
 
 FORMAT = "typedbatch buffer"
 VERSION = 1
+_TRIES = 1000
 
 
 class Memory:
@@ -78,9 +79,6 @@ class Memory:
 
     def close(self) -> None:
         """Release the lock of the folder. Does nothing in memory."""
-
-
-_TRIES = 1000
 
 
 class Layout(NamedTuple):

@@ -43,21 +43,10 @@ _PAGES = (_PACKAGE / "error_pages", _PACKAGE.parent / "docs" / "errors")
 """Folders of the pages of error codes, in an installed package and in the repository."""
 
 
-class Format(StrEnum):
-    """Format of a report."""
-
-    TEXT = "text"
-    JSON = "json"
-    GITHUB = "github"
-
-
-class CheckFormat(StrEnum):
-    """Format of the findings in code."""
-
-    TEXT = "text"
-    JSON = "json"
-    GITHUB = "github"
-    SARIF = "sarif"
+Format = StrEnum("Format", ["TEXT", "JSON", "GITHUB"])
+"""Format of a report."""
+CheckFormat = StrEnum("CheckFormat", ["TEXT", "JSON", "GITHUB", "SARIF"])
+"""Format of the findings in code."""
 
 
 class Level(StrEnum):

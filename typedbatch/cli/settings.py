@@ -20,6 +20,7 @@ _KEPT: Final = (
     "always_true", "always_false", "custom_typeshed_dir",
 )  # fmt: skip
 """Settings that say which code there is, and for which Python."""
+_SECTIONS: Final = ("mypy", "typedbatch-mypy")
 
 
 @dataclass(frozen=True)
@@ -116,9 +117,6 @@ def _sections(path: Path) -> dict[str, dict[str, str]]:
     except Error as error:
         raise SettingError(f"{path} cannot be read: {error}") from error
     return {name: dict(parser[name]) for name in _SECTIONS if parser.has_section(name)}
-
-
-_SECTIONS: Final = ("mypy", "typedbatch-mypy")
 
 
 def _as_ini(key: str, value: Any) -> str:

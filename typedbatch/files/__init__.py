@@ -23,7 +23,7 @@ from typedbatch.files.document import VERSION, DocumentReader, DocumentWriter, c
 from typedbatch.files.regular import atomic_write
 from typedbatch.records import BatchRecord, fill_defaults, type_of
 from typedbatch.schema import schema_of
-from typedbatch.schema.check import check_of
+from typedbatch.schema.generate import check_of
 from typedbatch.schema.read import options_of
 from typedbatch.schema.values import class_of
 

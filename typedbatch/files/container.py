@@ -141,7 +141,10 @@ def read(path: str | os.PathLike[str], mmap: bool) -> tuple[dict[str, Stored], d
 
 
 def aligned(array: NDArray[Any]) -> NDArray[Any]:
-    """Return the array, or a copy if it does not begin at a multiple of its item size, on which torch may crash."""
+    """Return the array itself, or a copy if its memory does not begin at a multiple of its item size.
+
+    Memory of a file may begin anywhere, and torch may crash when it reads numbers that are not aligned.
+    """
     return array if array.ctypes.data % array.itemsize == 0 else array.copy()
 
 

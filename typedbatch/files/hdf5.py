@@ -23,6 +23,8 @@ from typedbatch.errors import StorageError, TypedBatchError, under
 from typedbatch.files._hdf5 import TYPE, build_value, h5py, read_dataset, read_file, read_group, text_of, written
 from typedbatch.files.document import plain, require_version, with_classes
 
+_ROOT, _META = "batch", "meta"
+
 
 def to_hdf5(x: Mapping[str, Any] | Tree, y: h5py.Group, compression: str | None = None) -> None:
     """Write a Batch or dict into a group, with arrays as datasets and nested batches and dicts as groups.
@@ -119,9 +121,6 @@ def _write_array(group: h5py.Group, name: str, array: Any, kind: str, compressio
     if time:
         dataset.attrs["time"] = np.bytes_(array.dtype.str)
     return dataset
-
-
-_ROOT, _META = "batch", "meta"
 
 
 def write_file(file: IO[bytes], tree: Tree, document: dict[str, Any], compression: str | None) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor
 from typedbatch._core.compiling import is_compiling
 from typedbatch._ops.conversion import torch_side
 from typedbatch.errors import LeafError, SettingError, StructureError
-from typedbatch.posttraining.masks import as_bools
+from typedbatch.posttraining.token_fields import as_bools
 from typedbatch.sequences import Lengths, as_lengths, sequence_ids
 
 Aggregation: TypeAlias = Literal["token", "sequence", "dr_grpo"]

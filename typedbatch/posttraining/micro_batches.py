@@ -18,18 +18,9 @@ from typedbatch._ops.copying import shallow
 from typedbatch._ops.indexing import take, take_basic
 from typedbatch.batch import Batch
 from typedbatch.errors import LeafError, StructureError
-from typedbatch.posttraining.masks import flags_of
+from typedbatch.posttraining import token_fields
 from typedbatch.posttraining.records import Pairs, Rollouts
-from typedbatch.posttraining.token_fields import (
-    Layout,
-    Masks,
-    Span,
-    fields_of_span,
-    layout_of,
-    masks_of,
-    put_fields,
-    spans_of,
-)
+from typedbatch.posttraining.token_fields import flags_of
 from typedbatch.protocols import BatchProtocol
 from typedbatch.rows.balancing import bins
 from typedbatch.sequences import Lengths, whole_numbers
@@ -65,17 +56,17 @@ def trim(batch: B, *, multiple_of: int = 1, per_token: Sequence[str] = (), per_r
     multiple = require_at_least(1, multiple_of, "multiple_of")
     tree: Any = require_tree(batch, "trim()")
     out = shallow(tree)
-    if (layout := layout_of(tree)) not in ("ragged", "packed"):
-        masks = masks_of(tree, layout)
-        spans = spans_of(tree, masks, per_token, per_row)
+    if (layout := token_fields.layout_of(tree)) not in ("ragged", "packed"):
+        masks = token_fields.masks_of(tree, layout)
+        spans = token_fields.spans_of(tree, masks, per_token, per_row)
         for span, kept in _columns(layout, masks, multiple).items():
-            if fields := fields_of_span(tree.__dict__, spans, span):
-                put_fields(take_basic(new_tree(Batch, fields), (slice(None), kept)).__dict__, out.__dict__)
+            if fields := token_fields.fields_of_span(tree.__dict__, spans, span):
+                token_fields.put_fields(take_basic(new_tree(Batch, fields), (slice(None), kept)).__dict__, out.__dict__)
     result: B = out
     return result
 
 
-def _columns(layout: Layout, masks: Masks, multiple: int) -> dict[Span, slice]:
+def _columns(layout: token_fields.Layout, masks: token_fields.Masks, multiple: int) -> dict[token_fields.Span, slice]:
     """Return the columns to keep, by the fields that have them."""
     whole = masks["whole"]
     if layout == "right":
@@ -176,7 +167,7 @@ def map_tokens(
         SizeError: A row has more than ``tokens`` tokens.
     """
     tree: Any = require_tree(batch, "map_tokens()")
-    is_left = layout_of(tree) == "left"
+    is_left = token_fields.layout_of(tree) == "left"
     width = flags_of(tree, "response_mask").shape[1]
     sizes = _lengths(tree)
     out: Tensor | None = None
@@ -202,7 +193,7 @@ def map_tokens(
 
 def _lengths(tree: Any) -> NDArray[np.intp]:
     """Return the number of tokens of each row."""
-    layout = layout_of(tree)
+    layout = token_fields.layout_of(tree)
     if layout in ("ragged", "packed"):
         text = f"the layout {layout!r} is not cut by columns; micro-batches take 'split', 'left' or 'right'"
         raise StructureError(text)

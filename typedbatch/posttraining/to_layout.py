@@ -17,15 +17,16 @@ from typedbatch._ops.padding import NO_ROW, fill_absent, take_or_zeros
 from typedbatch.batch import Batch
 from typedbatch.errors import SettingError, StructureError, did_you_mean, under
 from typedbatch.posttraining.layouts import LeftPadded, PackedRollouts, RaggedRollouts, RightPadded, Tokens
-from typedbatch.posttraining.masks import flags_of, require_within
 from typedbatch.posttraining.records import Rollouts
 from typedbatch.posttraining.token_fields import (
     Layout,
     Span,
     fields_of_span,
+    flags_of,
     layout_of,
     masks_of,
     put_fields,
+    require_within,
     shape_of_ids,
     span_of_name,
     spans_of,
@@ -41,6 +42,7 @@ Named: TypeAlias = tuple[Collection[str], Collection[str]]
 """The arguments ``per_token`` and ``per_row``."""
 Numbers: TypeAlias = Mapping[Span, NDArray[np.intp]]
 """Number of the value at each token, by the fields that have it; -1 for none."""
+RecordFields: TypeAlias = tuple[type[Batch], dict[str, Any]]
 
 
 class Rows(NamedTuple):
@@ -254,8 +256,6 @@ def _flat(value: Any) -> Any:
 
 
 # ---- to each layout -----------------------------------------------------------------------------------------------
-
-RecordFields: TypeAlias = tuple[type[Batch], dict[str, Any]]
 
 
 def _to_split(rows: Rows, pad_token_id: Any) -> RecordFields:

@@ -13,8 +13,7 @@ from typedbatch._core.lengths import require_tree
 from typedbatch._core.meta import meta_of
 from typedbatch._ops.conversion import torch_side
 from typedbatch.errors import SettingError, StructureError
-from typedbatch.posttraining.masks import as_bools
-from typedbatch.posttraining.token_fields import layout_of
+from typedbatch.posttraining.token_fields import as_bools, layout_of
 from typedbatch.protocols import BatchProtocol
 from typedbatch.sequences import as_lengths
 from typedbatch.sequences import position_ids as positions_of

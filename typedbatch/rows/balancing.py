@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +20,8 @@ from typedbatch.batch import Batch
 from typedbatch.episodes import groups as rows_of_groups
 from typedbatch.episodes import rows_by_number
 from typedbatch.errors import SizeError, StructureError
+from typedbatch.protocols import BatchProtocol
 from typedbatch.sequences import Lengths, as_lengths, whole_numbers
-
-if TYPE_CHECKING:
-    from typedbatch.protocols import BatchProtocol
 
 B = TypeVar("B", bound="BatchProtocol")
 

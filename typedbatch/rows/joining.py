@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +16,7 @@ from typedbatch._ops.indexing import take
 from typedbatch._ops.joined_meta import difference
 from typedbatch.episodes import values_of
 from typedbatch.errors import StructureError
-
-if TYPE_CHECKING:
-    from typedbatch.protocols import BatchProtocol
+from typedbatch.protocols import BatchProtocol
 
 B = TypeVar("B", bound="BatchProtocol")
 

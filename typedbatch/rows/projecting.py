@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import Any, TypeVar, overload
 
 from typing_extensions import TypeForm
 
 from typedbatch._core.kinds import BATCH, kind_of
 from typedbatch._validation.validate import first_match, typed_copy, validate_at
+from typedbatch.protocols import BatchProtocol
 from typedbatch.records import fill_defaults
 from typedbatch.schema import schema_of
-
-if TYPE_CHECKING:
-    from typedbatch.protocols import BatchProtocol
-    from typedbatch.schema.fields import Schema
+from typedbatch.schema.fields import Schema
 
 T = TypeVar("T")
 

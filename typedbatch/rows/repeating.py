@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -17,10 +17,8 @@ from typedbatch._ops.copying import shallow
 from typedbatch._ops.indexing import take, take_basic
 from typedbatch.batch import Batch
 from typedbatch.errors import MissingFieldError, SizeError
+from typedbatch.protocols import BatchProtocol
 from typedbatch.sequences import Lengths, whole_numbers
-
-if TYPE_CHECKING:
-    from typedbatch.protocols import BatchProtocol
 
 B = TypeVar("B", bound="BatchProtocol")
 

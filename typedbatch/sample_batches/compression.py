@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from math import prod
 from typing import Any, NamedTuple, TypeAlias
 
@@ -15,9 +15,10 @@ from typedbatch._ops.combine import stack_trees
 from typedbatch._ops.construct import to_leaf
 from typedbatch._ops.conversion import torch_side
 from typedbatch._ops.padding import NO_ROW, take_or_zeros
-from typedbatch.errors import LeafError, MissingDependencyError, under
+from typedbatch.errors import LeafError, MissingDependencyError, for_each
 
 ONLY_NUMBERS = "cannot be compressed; only plain columns of numbers can"
+Forms: TypeAlias = "Form | dict[str, Forms]"
 
 
 class Form(NamedTuple):
@@ -26,9 +27,6 @@ class Form(NamedTuple):
     shape: tuple[int, ...]
     dtype: str
     torch_dtype: str | None
-
-
-Forms: TypeAlias = "Form | dict[str, Forms]"
 
 
 @dataclass(slots=True, unsafe_hash=True, repr=False)  # dicts of forms have no hash
@@ -107,11 +105,7 @@ def _forms(value: Any, arrays: list[NDArray[Any]]) -> Forms:
     """Return the forms of a value's leaves, and append their arrays to the list."""
     kind = KINDS[type(value)]
     if kind is BATCH and value.__dict__:
-        forms: dict[str, Forms] = {}
-        for name, leaf in value.__dict__.items():
-            with under(name):
-                forms[name] = _forms(leaf, arrays)
-        return forms
+        return for_each(value.__dict__, partial(_forms, arrays=arrays))
     array, torch_dtype = value, None
     if kind is TENSOR:
         try:

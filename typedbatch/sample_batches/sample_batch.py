@@ -18,7 +18,7 @@ from typedbatch._ops.splitting import Rng, bounds, permutation
 from typedbatch._typing import Index
 from typedbatch.batch import Batch
 from typedbatch.episodes import EPISODE_ID, groups, is_flag, lengths_by
-from typedbatch.errors import LeafError, RowIndexError, SettingError, StructureError, under
+from typedbatch.errors import LeafError, RowIndexError, SettingError, StructureError, for_each
 from typedbatch.records import ClosedBatch
 from typedbatch.sample_batches.compression import Compressed, compress_column, decompress_column, is_compressed
 from typedbatch.sample_batches.input_dict import NEXT_OBS, OBS, ViewRequirementLike, single_step_input
@@ -442,12 +442,8 @@ class SampleBatch(ClosedBatch):
 
 def replaced(batch: SampleBatch, columns: Collection[str], function: Callable[[Any], Any]) -> dict[str, Any]:
     """Return the function's results for those of the named columns that exist."""
-    new = {}
-    for name in [columns] if isinstance(columns, str) else columns:
-        if name in batch.__dict__:
-            with under(name):
-                new[name] = function(batch.__dict__[name])
-    return new
+    names = [columns] if isinstance(columns, str) else columns
+    return for_each({name: batch.__dict__[name] for name in names if name in batch.__dict__}, function)
 
 
 def _count_bytes(leaf: Any) -> int:

@@ -22,11 +22,10 @@ from typedbatch._ops.display import summary
 from typedbatch.errors import DeclarationError, Problem
 from typedbatch.schema import schema_of
 from typedbatch.schema.annotations import alternatives, bare
-from typedbatch.schema.check import look_up_dtypes
 from typedbatch.schema.dims import ROWS, Dim, Shape, Sort
 from typedbatch.schema.explain import Explainer
 from typedbatch.schema.fields import NO_DIMS, Field, Option, Schema
-from typedbatch.schema.generate import Body, CodeWriter, can_generate
+from typedbatch.schema.generate import Body, CodeWriter, can_generate, look_up_dtypes
 from typedbatch.schema.hints import CallProposals
 from typedbatch.schema.paths import RETURN, Argument, child, top_of
 from typedbatch.schema.read import is_schema
@@ -124,43 +123,22 @@ class Call:
             return None
         return [result[slot.position] for slot in self._results if slot.position is not None]
 
-    def argument_problems(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Problem, ...]:
-        """Return the problems of the arguments of a refused call."""
-        return self._problems(*self._bound(args, kwargs))
-
     def result_problems(
-        self, result: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], sizes: Sizes
+        self, args: tuple[Any, ...], kwargs: Mapping[str, Any], sizes: Sizes, own: list[Field], results: dict[str, Any]
     ) -> tuple[Problem, ...]:
-        """Return the problems of a refused result."""
-        fields, values = self._bound(args, kwargs)
-        own, results = self._results_of(result)
-        problems = self._problems([*fields, *own], {**values, **results})
+        """Return the problems of a refused result, whose fields and values are given."""
+        fields, values = self.bound(args, kwargs)
+        problems = self.problems([*fields, *own], {**values, **results})
         found = tuple(problem for problem in problems if problem.path.startswith(RETURN))
         # If the arguments explain nothing, the call has changed them: compare with the sizes from before the call.
-        return found or self._problems(own, results, sizes)
+        return found or self.problems(own, results, sizes)
 
-    def violations(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Problem, ...]:
-        """Return the rules on values that do not hold for array arguments."""
-        return _violations(self.name, *self._bound(args, kwargs))
-
-    def result_violations(self, result: Any) -> tuple[Problem, ...]:
-        """Return the rules on values that do not hold for a result."""
-        return _violations(self.name, *self._results_of(result))
-
-    def shown(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-        """Return a one-line summary of the checked arguments."""
-        return _summarize(self._bound(args, kwargs)[1])
-
-    def shown_result(self, result: Any) -> str:
-        """Return a one-line summary of the result."""
-        return _summarize(self._results_of(result)[1])
-
-    def _results_of(self, result: Any) -> tuple[list[Field], dict[str, Any]]:
+    def results(self, result: Any) -> tuple[list[Field], dict[str, Any]]:
         """Return a field for each value of a result that is checked, and the values."""
         fields = [slot.field for slot in self._results]
         return fields, dict(zip((field.name for field in fields), self._result_values(result) or (), strict=False))
 
-    def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[list[Field], dict[str, Any]]:
+    def bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[list[Field], dict[str, Any]]:
         """Return a field for each argument that was passed, each of ``*args`` and ``**kwargs`` too, and the values."""
         bound = self.signature.bind(*args, **kwargs).arguments
         fields, values = list[Field](), dict[str, Any]()
@@ -177,9 +155,10 @@ class Call:
             values.update(found)
         return fields, values
 
-    def _problems(
+    def problems(
         self, fields: Iterable[Field], values: Mapping[str, Any], sizes: Sizes | None = None
     ) -> tuple[Problem, ...]:
+        """Return the problems of values of a refused call; ``sizes`` are those that are known before."""
         schema = Schema(self.name, object, "", tuple(fields))
         call = SimpleNamespace(**values)
         walker = Explainer(schema, call, CallProposals(schema, call))
@@ -203,19 +182,20 @@ class Call:
                 found.append(problem._replace(hint=problem.hint or hint))
         return tuple(found)
 
+    def violations(self, fields: Iterable[Field], values: Mapping[str, Any]) -> tuple[Problem, ...]:
+        """Return the rules on values that do not hold for arrays among the values of a call."""
+        arrays = tuple(field for field in fields if not any(option.kind is BATCH for option in field.options))
+        problems = find_violations(SimpleNamespace(**values), Schema(self.name, object, "", arrays))
+        shown = {child("", field.name): field.name for field in arrays}
+        return tuple(problem._replace(path=shown[problem.path]) for problem in problems)
 
-def _summarize(values: Mapping[str, Any]) -> str:
+
+def summarize(values: Mapping[str, Any]) -> str:
+    """Return the values of a call in one line."""
     with suppress(Exception):  # the repr of a user's class may raise anything; the report does without the line
         shown = (summary(value) if isinstance(value, Tree) else describe(value) for value in values.values())
         return "  ".join(f"{name} {text}" for name, text in zip(values, shown, strict=True))
     return ""
-
-
-def _violations(name: str, fields: Iterable[Field], values: Mapping[str, Any]) -> tuple[Problem, ...]:
-    arrays = tuple(field for field in fields if not any(option.kind is BATCH for option in field.options))
-    problems = find_violations(SimpleNamespace(**values), Schema(name, object, "", arrays))
-    shown = {child("", field.name): field.name for field in arrays}
-    return tuple(problem._replace(path=shown[problem.path]) for problem in problems)
 
 
 def _write_check(writer: CodeWriter, slots: Sequence[_Slot]) -> str:

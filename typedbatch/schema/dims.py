@@ -21,6 +21,25 @@ from typedbatch.errors import DeclarationError
 
 ROWS = "N"
 """Name of the rows: the first dimension of every array and tensor without declared dimensions."""
+Several = tuple[bool, tuple[int, ...]]
+"""The sizes of a name such as ``*obs``: whether they may be broadcast, and the sizes."""
+FUNCTIONS: dict[str, Callable[..., Any]] = {"min": min, "max": max, "abs": abs}
+"""The functions that an expression may call."""
+_OPERATORS: Final[dict[type[ast.AST], Callable[..., Any]]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.Pow: operator.pow,
+    ast.UAdd: operator.pos,
+    ast.USub: operator.neg,
+}
+_ALLOWED = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.Name, ast.Load, ast.Constant, ast.Call, *_OPERATORS)
+MOST: Final = 2**63 - 1
+"""The largest size that an array can have."""
+_MOST_BITS: Final = 4096
 
 
 class Sort(Enum):
@@ -99,10 +118,6 @@ class Shape:
             return rank == len(self.dims)
         return rank >= len(self.dims) - 1
 
-    def is_of_rows(self) -> bool:
-        """Return True if the first dimension is that of the rows."""
-        return bool(self.before) and self.before[0].text == ROWS
-
     def __str__(self) -> str:
         inside = ", ".join(map(str, self.dims))
         return f"({inside},)" if len(self.dims) == 1 and self.variadic is None else f"({inside})"
@@ -142,22 +157,6 @@ def _dim(word: str, text: str) -> Dim:
     return Dim(Sort.COMPUTED, rest, broadcasts)
 
 
-FUNCTIONS: dict[str, Callable[..., Any]] = {"min": min, "max": max, "abs": abs}
-"""The functions that an expression may call."""
-_OPERATORS: Final[dict[type[ast.AST], Callable[..., Any]]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.Div: operator.truediv,
-    ast.FloorDiv: operator.floordiv,
-    ast.Mod: operator.mod,
-    ast.Pow: operator.pow,
-    ast.UAdd: operator.pos,
-    ast.USub: operator.neg,
-}
-_ALLOWED = (ast.Expression, ast.BinOp, ast.UnaryOp, ast.Name, ast.Load, ast.Constant, ast.Call, *_OPERATORS)
-
-
 def _require_expression(expression: str, text: str) -> None:
     try:
         nodes = list(ast.walk(ast.parse(expression, mode="eval")))
@@ -190,11 +189,6 @@ def _require_expression(expression: str, text: str) -> None:
         raise DeclarationError(
             f"the shape {text!r} has {expression!r}, which is not a size: sizes are whole numbers from 0 to 2**63 - 1"
         )
-
-
-MOST: Final = 2**63 - 1
-"""The largest size that an array can have."""
-_MOST_BITS: Final = 4096
 
 
 class _TooLargeError(OverflowError):
@@ -245,10 +239,6 @@ def _read(expression: str) -> CodeType | ast.expr:
     if "**" in expression:
         return ast.parse(expression, mode="eval").body
     return compile(expression, "<shape>", "eval")  # evaluated in a third of the time
-
-
-Several = tuple[bool, tuple[int, ...]]
-"""The sizes of a name such as ``*obs``: whether they may be broadcast, and the sizes."""
 
 
 def broadcast(known: Several | None, sizes: tuple[int, ...], may: bool) -> Several | None:

@@ -7,24 +7,9 @@ from collections.abc import Collection, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from typedbatch._core import depth
+from typedbatch._core import depth, kinds
 from typedbatch._core.foreign_batches import bridge_from, full_name
-from typedbatch._core.kinds import (
-    ARRAY,
-    BATCH,
-    KINDS,
-    MAPPING,
-    OBJECT,
-    RAGGED,
-    SCALAR,
-    TENSOR,
-    Kind,
-    contradiction,
-    describe,
-    is_placeholder,
-    jagged_shape,
-    leading_shape,
-)
+from typedbatch._core.kinds import KINDS, Kind, contradiction, describe, is_placeholder, jagged_shape, leading_shape
 from typedbatch._core.lengths import leaves
 from typedbatch._core.meta import meta_of
 from typedbatch._markers import Steps
@@ -33,11 +18,10 @@ from typedbatch.errors import Code, Problem
 from typedbatch.schema import steps
 from typedbatch.schema.dims import ROWS, Dim, Several, Sort, broadcast, compute
 from typedbatch.schema.dtypes import names_of
-from typedbatch.schema.fields import NO_DIMS, WITH_ROWS, Field, Option, Schema, holds_objects, is_choice, is_sized
+from typedbatch.schema.fields import WITH_ROWS, Field, Option, Schema, as_read, holds_objects, is_choice, is_sized
 from typedbatch.schema.generate import can_generate
 from typedbatch.schema.hints import Proposals
 from typedbatch.schema.paths import Argument, Path
-from typedbatch.schema.properties import as_read, computed_in
 from typedbatch.schema.size_conflicts import Size, Votes, conflicts, key_in, show_sizes
 
 _ABSENT, _UNREADABLE = object(), object()
@@ -53,6 +37,8 @@ _ITSELF = Path(None, "")
 
 Alternatives = dict[tuple[int, int], Option]
 """The alternative of a union that each value matched, by the ids of value and field."""
+_Size = tuple[Path, Dim, int]
+"""The path of an array, a dimension of it that is computed from others, and its actual size."""
 
 
 def alternatives_taken(batch: Any, schema: Schema) -> Alternatives:
@@ -64,19 +50,15 @@ def alternatives_taken(batch: Any, schema: Schema) -> Alternatives:
 
 def find_problems(batch: object, schema: Schema) -> tuple[Problem, ...]:
     """Return every difference between ``batch`` and ``schema``, in the order of the fields; empty if it matches."""
-    if KINDS[type(batch)] is not BATCH:
+    if KINDS[type(batch)] is not kinds.BATCH:
         bridge = bridge_from(batch)
         expected, got = ("a typedbatch.Batch", f"a {full_name(batch)}") if bridge else ("a Batch", describe(batch))
         hint = f"{bridge}(batch) makes it one" if bridge else ""
-        hint = "wrap it: Batch(data)" if not bridge and KINDS[type(batch)] is MAPPING else hint
+        hint = "wrap it: Batch(data)" if not bridge and KINDS[type(batch)] is kinds.MAPPING else hint
         return (Problem("", "TB102 not-a-batch", expected, got, schema.name, hint),)
     walker = Explainer(schema, batch)
     walker.fields(batch, schema, None)
     return (*walker.problems, *conflicts(walker.known.by_name(), schema.name))
-
-
-_Size = tuple[Path, Dim, int]
-"""The path of an array, a dimension of it that is computed from others, and its actual size."""
 
 
 @dataclasses.dataclass(slots=True)
@@ -148,7 +130,7 @@ class Explainer:
             return
         computed: list[_Size] = []
         spare = _Spare(fields, schema)
-        from_properties = computed_in(schema)[type(batch)]
+        from_properties = schema.computed[type(batch)]
         sound: dict[str, Any] = {}
         for field in schema.fields:
             path, before = Path(outer, field.name), len(self.problems)
@@ -257,7 +239,7 @@ class Explainer:
 
     def fits(self, option: Option, value: Any, path: Path) -> bool:
         """Return whether a value matches an alternative. Facts about the value are recorded only if it does."""
-        if option.kind is BATCH and distance(option, value):  # the names of its fields rule it out already
+        if option.kind is kinds.BATCH and distance(option, value):  # the names of its fields rule it out already
             return False
         before, outer = self.known.copy(), self.trying
         self.trying = True
@@ -283,12 +265,12 @@ class Explainer:
             self.report(path, "TB202 wrong-kind", str(option), describe(value))
         elif option.choices and not leading_shape(value) and not is_choice(value, option.choices):
             self.report(path, "TB203 wrong-choice", str(option), f"{describe(value)} of another value")
-        elif option.kind is BATCH:
+        elif option.kind is kinds.BATCH:
             self.batch(option, value, path)
-        elif option.kind is RAGGED:
+        elif option.kind is kinds.RAGGED:
             self.shape(option, value, path, computed)
             self.sequences(option, value, path)
-        elif option.kind is OBJECT and is_sized(option.cls):
+        elif option.kind is kinds.OBJECT and is_sized(option.cls):
             len(value)  # if it raises, ``readable`` reports the error
         elif says := contradiction(value):
             self.report(path, "TB105 unreadable-field", "", says, _ODD_CLASS)
@@ -337,7 +319,7 @@ class Explainer:
 
     def anything(self, value: Any, path: Path) -> None:
         """Check a value with no declaration: anything in it that has rows must have the common number of rows."""
-        if KINDS[type(value)] is BATCH:
+        if KINDS[type(value)] is kinds.BATCH:
             self.inside(value.__dict__, path, set())
         else:
             self.row_count(value, path)
@@ -348,7 +330,7 @@ class Explainer:
             return
         for name, leaf in fields.items():
             where = Path(path, name)
-            if KINDS[type(leaf)] is BATCH:
+            if KINDS[type(leaf)] is kinds.BATCH:
                 self.inside(leaf.__dict__, where, done)
             else:
                 with self.readable(where):
@@ -373,14 +355,14 @@ class Explainer:
 
     def shape(self, option: Option, value: Any, path: Path, computed: list[_Size]) -> None:
         """Check the sizes of an array, a tensor, a distribution or a Ragged."""
-        jagged = option.kind is TENSOR and value.is_nested
+        jagged = option.kind is kinds.TENSOR and value.is_nested
         sizes, shape = jagged_shape(value) if jagged else leading_shape(value), option.shape
         if not shape.has_rank(len(sizes)):
             if shape == WITH_ROWS:
                 self.report(path, "TB301 no-rows", "one value per row", f"a scalar {describe(value)}", _ONE_ROW)
             else:
-                what = "a number" if shape == NO_DIMS else f"shape {shape}"
-                hint = _ONE_ROW if shape.is_of_rows() and not sizes else ""
+                what = "a number" if not shape.dims else f"shape {shape}"
+                hint = _ONE_ROW if shape.before and shape.before[0].text == ROWS and not sizes else ""
                 self.report(path, "TB303 wrong-shape", what, f"shape {show_sizes(sizes)}", hint)
             return
         after = len(sizes) - len(shape.after)
@@ -467,7 +449,7 @@ class _Spare:
 def _kind(value: Any) -> Kind:
     """Return the kind of a value. The numpy scalar of a single row counts as an array."""
     kind = KINDS[type(value)]
-    return ARRAY if kind is SCALAR else kind
+    return kinds.ARRAY if kind is kinds.SCALAR else kind
 
 
 def distance(option: Option, value: Any) -> int:
@@ -475,16 +457,15 @@ def distance(option: Option, value: Any) -> int:
 
     They are the names and kinds of fields for a batch, dtype and rank for an array, and the class for anything else.
     """
-    if option.kind is BATCH and option.schema is not None:
-        names = computed_in(option.schema)[type(value)]
-        fields = as_read(value, names) if names else value.__dict__
+    if option.kind is kinds.BATCH and option.schema is not None:
+        fields = as_read(value, option.schema.computed[type(value)])
         return sum(
             not field.optional
             if field.name not in fields
             else field.kinds is not None and _kind(fields[field.name]) not in field.kinds
             for field in option.schema.fields
         )
-    if option.kind in (ARRAY, TENSOR):
+    if option.kind in (kinds.ARRAY, kinds.TENSOR):
         wrong_dtype = option.dtypes is not None and not option.dtypes[value.dtype]
         wrong_dtype |= option.no_objects and holds_objects(value)
         return wrong_dtype + (not option.shape.has_rank(len(value.shape)))

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from dataclasses import dataclass
 from types import NoneType
 from typing import Any
 
 import numpy as np
 
+from typedbatch._core.compiling import called_while_compiling
 from typedbatch._core.kinds import KINDS, OBJECT, Kind, is_objects
 from typedbatch._markers import Steps
 from typedbatch.rules import BatchRule, Rule
@@ -22,6 +23,20 @@ WITH_ROWS = Shape((Dim(Sort.NAMED, ROWS, implied=True), Dim(Sort.REST, "")), 1)
 
 NO_DIMS = Shape(())
 """The shape of a number."""
+_WORDS = {
+    Kind.ARRAY: "a numpy array",
+    Kind.TENSOR: "a torch tensor",
+    Kind.DISTRIBUTION: "a torch distribution",
+    Kind.OBJECT: "an object",
+    Kind.NONE: "None",
+    Kind.NUMBER: "a number",
+}
+_NUMBERS = {
+    "an integer type": "an integer",
+    "a real number type": "a number",
+    "a number type": "a number",
+    "number type": "a number",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,22 +97,6 @@ class Option:
         words = f"a {self.cls.__name__}" if self.cls is not None else _WORDS[self.kind]
         words += f" of {self.dtypes.words.removeprefix('a ').removeprefix('an ')}" if self.dtypes is not None else ""
         return words + (f", shape {self.shape}" if self.shape != WITH_ROWS else "")
-
-
-_WORDS = {
-    Kind.ARRAY: "a numpy array",
-    Kind.TENSOR: "a torch tensor",
-    Kind.DISTRIBUTION: "a torch distribution",
-    Kind.OBJECT: "an object",
-    Kind.NONE: "None",
-    Kind.NUMBER: "a number",
-}
-_NUMBERS = {
-    "an integer type": "an integer",
-    "a real number type": "a number",
-    "a number type": "a number",
-    "number type": "a number",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +189,7 @@ class Schema:
         rules: Rules across fields, checked at the level ``"values"`` only.
         meta: Declaration of ``batch.meta``, or None.
         nested: :attr:`Field.nested` of each field, by name.
+        computed: Fields that each class of batches computes by a property.
     """
 
     name: str
@@ -199,6 +199,7 @@ class Schema:
     rules: tuple[BatchRule, ...] = ()
     meta: MetaSchema | None = None
     nested: Mapping[str, tuple[Schema, ...]] = dataclasses.field(init=False)
+    computed: Computed = dataclasses.field(init=False)
 
     def __post_init__(self) -> None:
         self.set_fields(self.fields)
@@ -207,6 +208,7 @@ class Schema:
         """Set the fields, which in a schema that nests itself refer to it."""
         object.__setattr__(self, "fields", fields)
         object.__setattr__(self, "nested", {each.name: each.nested for each in fields})
+        object.__setattr__(self, "computed", Computed(each.name for each in fields))
 
     def __getitem__(self, name: str) -> Field:
         for field in self.fields:
@@ -259,3 +261,31 @@ def is_choice(value: Any, choices: tuple[object, ...]) -> bool:
 def is_sized(cls: type | None) -> bool:
     """Return True for an abstract class that requires a length: ``Sized``, ``Collection``."""
     return cls is not None and cls.__module__ == "collections.abc" and issubclass(cls, Sized)
+
+
+class Computed(dict[type, frozenset[str]]):
+    """The declared fields that each class of batches computes by a property, cached per class."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        super().__init__()
+        self.names: tuple[str, ...] = tuple(names)
+
+    def __missing__(self, cls: type) -> frozenset[str]:
+        self[cls] = _computed_by(cls, self.names)
+        return self[cls]
+
+
+@called_while_compiling  # or torch.compile guards the names of all members of the class and its bases
+def _computed_by(cls: type, names: tuple[str, ...]) -> frozenset[str]:
+    found = set[str]()
+    for name in names:
+        # Python prefers a member of the class to the instance's __dict__ only if it has __set__ or __delete__.
+        member = next((vars(base)[name] for base in cls.__mro__ if name in vars(base)), None)
+        if hasattr(type(member), "__set__") or hasattr(type(member), "__delete__"):
+            found.add(name)
+    return frozenset(found)
+
+
+def as_read(batch: Any, names: frozenset[str]) -> dict[str, Any]:
+    """Return the fields of a batch as attribute access reads them, with the values of properties for ``names``."""
+    return {**batch.__dict__, **{name: getattr(batch, name) for name in names}} if names else batch.__dict__

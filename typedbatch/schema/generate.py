@@ -60,10 +60,12 @@ from typedbatch._markers import Steps
 from typedbatch.schema import steps
 from typedbatch.schema.dims import ROWS, Dim, Shape, Sort, broadcast, compute
 from typedbatch.schema.dtypes import Dtypes
-from typedbatch.schema.fields import WITH_ROWS, Field, Option, Schema, holds_objects, is_choice, is_sized
-from typedbatch.schema.properties import as_read, computed_in
+from typedbatch.schema.fields import WITH_ROWS, Field, Option, Schema, as_read, holds_objects, is_choice, is_sized
 
 Check = Callable[[object], bool]
+_CHECKS: dict[Schema, Check] = {}
+_TORCH_DTYPES = ("bool", "uint8", "int16", "int32", "int64", "float16", "bfloat16", "float32", "float64")
+_DEEPEST, _MOST = 20, 300
 
 
 def source_of(schema: Schema) -> str:
@@ -75,6 +77,35 @@ def generate(schema: Schema) -> Check:
     """Write and compile the check of a schema that does not nest itself."""
     writer = CodeWriter(schema)
     return cast("Check", writer.compile(writer.check(schema), f"check of {schema.name}")["check"])
+
+
+def check_of(schema: Schema) -> Check:
+    """Return the compiled function that checks whether an object matches a schema; always the same one."""
+    check = _CHECKS.get(schema)
+    if check is None:
+        look_up_dtypes(schema)
+        check = _CHECKS[schema] = generate(schema) if can_generate(schema) else partial(_walk, schema)
+    return check
+
+
+def look_up_dtypes(schema: Schema) -> None:
+    """Look up torch's usual dtypes among those of tensors, because torch.compile cannot trace a first look-up."""
+    torch = sys.modules.get("torch")
+    found = {id(option.dtypes): option.dtypes for option in schema.every_option() if option.kind is TENSOR}
+    for dtypes in found.values() if torch is not None else ():
+        if dtypes is not None:
+            dtypes.update({dtype: dtypes[dtype] for dtype in (getattr(torch, name) for name in _TORCH_DTYPES)})
+
+
+def _walk(schema: Schema, batch: object) -> bool:
+    """Check a batch by walking it, for schemas that nest themselves or are too large to generate source for."""
+    # Imported here because it takes longer to import than everything else that a check needs.
+    from typedbatch.schema.explain import find_problems
+
+    try:
+        return not find_problems(batch, schema)
+    except Exception:  # noqa: BLE001  # a batch that another thread changes meanwhile may raise anything
+        return False
 
 
 class CodeWriter:
@@ -153,11 +184,12 @@ def can_generate(schema: Schema) -> bool:
     return True
 
 
-_DEEPEST, _MOST = 20, 300
-
-
 class Body:
-    """The statements of one function, of which ``fail`` is run if a value in ``depth`` batches does not match."""
+    """The statements of one generated function, written one after another by the methods.
+
+    ``fail`` is the statement that ends the function when a value does not match. ``depth`` is the number of batches
+    around the values that it checks, and ``indent`` the depth of indentation that the statements begin with.
+    """
 
     def __init__(self, writer: CodeWriter, fail: str, indent: int, depth: int) -> None:
         self.writer: CodeWriter = writer
@@ -187,7 +219,7 @@ class Body:
     def fields(self, schema: Schema, batch: str) -> None:
         """Write the check of all fields of a batch: look them up, check them, then check computed sizes."""
         fields, values = self.new("f"), [self.new("v") for _ in schema.fields]
-        computed = self.writer.constant(computed_in(schema))
+        computed = self.writer.constant(schema.computed)
         self.write(f"{fields} = {batch}.__dict__", f"if {computed}[type({batch})]:")
         self.write(f"    {fields} = as_read({batch}, {computed}[type({batch})])")
         if schema.meta is not None:
@@ -470,8 +502,6 @@ def _is_array(value: Any) -> bool:
 
 def _sequences_match(ragged: Any, schema: Schema | None) -> bool:
     """Return whether all leaves have as many rows as the lengths sum up to, and match the schema with local sizes."""
-    from typedbatch.schema.check import check_of  # it imports this module
-
     if rows_of(ragged.values, int(ragged.sizes.sum()), 0) is False:
         return False
     return schema is None or check_of(schema)(ragged.values)

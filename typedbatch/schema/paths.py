@@ -7,6 +7,7 @@ import re
 
 RETURN = "return"
 """The path of a result. No argument can have this name."""
+_PART = re.compile(r"""\[(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\]|[^.\[]+""")
 
 
 def child(path: str, name: str) -> str:
@@ -21,9 +22,6 @@ def _step(name: str) -> str:
 def parts_of(path: str) -> tuple[str, ...]:
     """Return the names in a path, outermost first: ``("obs", "agent 1")``."""
     return tuple(ast.literal_eval(found[1:-1]) if found[0] == "[" else found for found in _PART.findall(path))
-
-
-_PART = re.compile(r"""\[(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")\]|[^.\[]+""")
 
 
 def top_of(path: str) -> str:

@@ -30,6 +30,8 @@ _ARRAY_LIKE: Any = resolve(ArrayLike, {}, {})  # it is a type alias from Python 
 
 Nested = Callable[[Any], Option | None]
 """A function that returns the option for a protocol, a record or Batch, and None for any other annotation."""
+_NUMPYS: dict[Any, str] = {bool: "bool_", int: "int64", float: "float64", complex: "complex128"}
+"""The numpy types to which Python's numbers are converted."""
 
 
 def options(hint: Any, nested: Nested) -> tuple[Option, ...]:
@@ -87,10 +89,6 @@ def _require_true(hint: Any) -> None:
         f"a batch converts a number to an array without dimensions, so {shown} would be wrong; write "
         f"NDArray[np.{scalar}] for one number per row, np.{scalar} for a single number, or store it in batch.meta"
     )
-
-
-_NUMPYS: dict[Any, str] = {bool: "bool_", int: "int64", float: "float64", complex: "complex128"}
-"""The numpy types to which Python's numbers are converted."""
 
 
 def _is_sequence(hint: Any) -> bool:

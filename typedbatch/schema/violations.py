@@ -18,18 +18,16 @@ from typedbatch.errors import Problem, TypedBatchError
 from typedbatch.records import view
 from typedbatch.rules import BatchRule, Got, Rule
 from typedbatch.schema.explain import alternatives_taken, distance
-from typedbatch.schema.fields import Field, Schema
+from typedbatch.schema.fields import Field, Schema, as_read
 from typedbatch.schema.paths import child
-from typedbatch.schema.properties import as_read, computed_in
+
+_MOST_ROWS = 10
+"""Largest number of rows that a hint lists."""
 
 
 def find_violations(batch: Any, schema: Schema) -> tuple[Problem, ...]:
     """Return every rule that does not hold, in the order of the fields. Rules across fields come last in each batch."""
     return tuple(_Rules(batch, schema).in_batch(batch, schema, ""))
-
-
-_MOST_ROWS = 10
-"""Largest number of rows that a hint lists."""
 
 
 class _Rules:
@@ -46,8 +44,7 @@ class _Rules:
         if (key := (id(batch.__dict__), id(schema))) in self.seen:
             return
         self.seen.add(key)
-        names = computed_in(schema)[type(batch)]
-        fields = as_read(batch, names) if names else batch.__dict__
+        fields = as_read(batch, schema.computed[type(batch)])
         for field in schema.fields:
             if field.name in fields:
                 yield from self.in_field(fields[field.name], field, child(path, field.name))

@@ -18,7 +18,7 @@ from typedbatch.rules import Rule
 from typedbatch.schema.dims import ROWS, Dim, Shape, Sort
 from typedbatch.schema.fields import WITH_ROWS, Field, Option, Schema
 from typedbatch.schema.first_dims import first_dims
-from typedbatch.testing.example_values import example_meta
+from typedbatch.testing.fixed import example_meta
 from typedbatch.testing.sizes import Sizes
 
 _DEEPEST = 3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,13 +11,11 @@ from numpy.typing import NDArray
 from typedbatch._core.kinds import describe
 from typedbatch._core.lengths import require_tree, rows_to_take
 from typedbatch._ops.padding import NO_ROW, take_or_zeros
+from typedbatch._typing import ArrayOrTensor
 from typedbatch.episodes import values_of
 from typedbatch.errors import StructureError
 from typedbatch.protocols import BatchProtocol
 from typedbatch.sequences import padded_rows
-
-if TYPE_CHECKING:
-    from typedbatch._typing import ArrayOrTensor
 
 
 class HasEnvId(BatchProtocol, Protocol):

@@ -499,7 +499,7 @@ def _next_state(out: Any, first: Any, begins: Any) -> Any:
 
 
 def count_of(value: object, name: str) -> int:
-    """Return a number of steps or episodes, or raise a SizeError if an array cannot have as many rows."""
+    """Return ``value`` as an int, or raise a SizeError about ``name`` if it is below 1 or no array has as many rows."""
     return require_at_most(MOST_ROWS, require_at_least(1, value, name), name)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from multiprocessing import TimeoutError as PoolTimeoutError
+from queue import Empty
 from typing import Any, NamedTuple, TypeAlias
 from weakref import WeakKeyDictionary
 
@@ -19,7 +21,6 @@ from typing_extensions import override
 from typedbatch._core.kinds import describe
 from typedbatch._space_values import copied, nested, unnested, with_final
 from typedbatch.errors import EnvironmentFailedError, SettingError, StructureError
-from typedbatch.training import processes
 from typedbatch.training.checks import require_outcome, require_rows_of_obs
 
 Envs: TypeAlias = VectorEnv[Any, Any, Any]
@@ -29,6 +30,11 @@ Mask = NDArray[np.bool_]
 Outcome: TypeAlias = tuple[Any, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
 
 _PARTS = ("num_envs", "single_observation_space", "single_action_space", "action_space")
+_last_user: WeakKeyDictionary[AnyEnvs, list[object]] = WeakKeyDictionary()
+"""The token of the ``Vector`` that last reset each vector of environments or single one, which several may share."""
+_CANNOT_GO_ON = "; these environments cannot go on: pass the Collector a function that creates them"
+_FOR_ERRORS = 3.0
+"""Seconds to wait for an error that a process has announced. An error that cannot be pickled never arrives."""
 
 
 class Step(NamedTuple):
@@ -53,10 +59,6 @@ class Step(NamedTuple):
     """The info of ``obs_next`` for environments whose episode ended, unless ``info`` has it."""
     first_info: Mapping[str, Any] | None
     """The info of ``obs`` for environments whose episode ended, unless ``info`` has it."""
-
-
-_last_user: WeakKeyDictionary[AnyEnvs, list[object]] = WeakKeyDictionary()
-"""The token of the ``Vector`` that last reset each vector of environments or single one, which several may share."""
 
 
 class Vector:
@@ -113,7 +115,7 @@ class Vector:
         """Names in the infos of resets."""
         self._has_processes = hasattr(envs.unwrapped, "parent_pipes") and hasattr(envs.unwrapped, "processes")
         self._broken: bool = False
-        limit = processes.TimeLimit(envs, self._timeout) if self._has_processes else nullcontext()
+        limit = TimeLimit(envs, self._timeout) if self._has_processes else nullcontext()
         self._answering: AbstractContextManager[None] = limit
 
     @property
@@ -122,13 +124,17 @@ class Vector:
         return self.obs is not None and self._last_user[0] is self._token
 
     def reset(self, seed: int | None = None) -> tuple[Any, Mapping[str, Any]]:
-        """Begin an episode in each environment, with the seeds ``seed``, ``seed + 1``, ...."""
+        """Begin an episode in each environment, and return the observations and infos that gymnasium returns.
+
+        The environments get the seeds ``seed``, ``seed + 1``, ...; with None, they go on with their random states. If a
+        process has failed before, the environments are created again first.
+        """
         self.obs = None
         self.position += 1
         if self._broken:
             if self._make is None:
                 raise EnvironmentFailedError(f"environments in processes have failed before{_CANNOT_GO_ON}")
-            processes.terminate(self.envs)
+            terminate(self.envs)
             self._use(self._make())
         self._last_user[:] = [self._token]
         obs, info = self._reset(seed=seed)
@@ -139,7 +145,10 @@ class Vector:
         return obs, info
 
     def step(self, act: Any) -> Step:
-        """Step each environment. After any error, new episodes begin in all environments."""
+        """Step each environment with its action, and return the outcome, which has one form in all autoreset modes.
+
+        An environment that is due for a reset is reset instead. After any error, new episodes begin in all.
+        """
         skipped = self._to_reset
         self.obs = None
         self.position += 1
@@ -195,8 +204,8 @@ class Vector:
         number, late = None, False
         if self._has_processes:
             late = isinstance(error, PoolTimeoutError)
-            self._broken = late or processes.is_waiting(self.envs) or bool(processes.failed_envs(self.envs))
-            number = next(iter(processes.failed_envs(self.envs, late=late)), None)
+            self._broken = late or is_waiting(self.envs) or bool(failed_envs(self.envs))
+            number = next(iter(failed_envs(self.envs, late=late)), None)
         else:
             inner = getattr(self.envs.unwrapped, "envs", ())
             known = {id(layer): i for i, env in enumerate(inner) for layer in (env, env.unwrapped)}
@@ -210,9 +219,6 @@ class Vector:
             reason = f"{which} has not answered within {self._timeout} s"
         cannot = self._broken and self._make is None
         return EnvironmentFailedError(reason + (_CANNOT_GO_ON if cannot else "; the next call begins new episodes"))
-
-
-_CANNOT_GO_ON = "; these environments cannot go on: pass the Collector a function that creates them"
 
 
 def _with_final(obs: Any, info: Mapping[str, Any], ended: Mask) -> Any:
@@ -274,3 +280,72 @@ class SingleEnv(SyncVectorEnv):
 
 def _column(value: Any, dtype: type[np.generic]) -> NDArray[Any]:
     return np.array(value, dtype).reshape(1)
+
+
+class TimeLimit:
+    """A context manager, ``with TimeLimit(envs, 2.0):``, that limits the time that processes may take.
+
+    The vector itself waits for its processes, below any wrappers. Inside the block, its methods are therefore replaced,
+    and its queue of errors by this object.
+    """
+
+    def __init__(self, envs: Any, seconds: float | None) -> None:
+        self._envs: Any = envs.unwrapped
+        self._seconds = seconds
+        self._begun = 0.0
+        self._queue: Any = self._envs.error_queue
+        step, reset = self._envs.step_wait, self._envs.reset_wait
+        self._step: Callable[..., Any] = lambda timeout=seconds: step(timeout)
+        self._reset: Callable[..., Any] = lambda timeout=seconds: reset(timeout)
+
+    def __enter__(self) -> None:
+        """Install the limits."""
+        self._begun = time.monotonic()
+        if self._seconds is not None:
+            self._envs.step_wait, self._envs.reset_wait = self._step, self._reset
+        self._envs.error_queue = self
+
+    def __exit__(self, *_: object) -> None:
+        """Remove the limits."""
+        self._envs.error_queue = self._queue
+        for name in ("step_wait", "reset_wait"):
+            vars(self._envs).pop(name, None)
+
+    def get(self) -> Any:
+        """Return the next error from the processes, or raise a RuntimeError if none arrives in time."""
+        left = _FOR_ERRORS
+        if self._seconds is not None:  # the time for an error that was raised within the limit
+            left = max(self._seconds - (time.monotonic() - self._begun), min(self._seconds, 1.0))
+        try:
+            return self._queue.get(timeout=left)
+        except Empty:
+            raise RuntimeError("an error that cannot be pickled, so that only its process could print it") from None
+
+
+def failed_envs(envs: Any, *, late: bool = False) -> list[int]:
+    """Return the indices of environments whose process has ended; with ``late``, also of those without an answer."""
+    inner = envs.unwrapped
+    return [
+        number
+        for number, (pipe, process) in enumerate(zip(inner.parent_pipes, inner.processes, strict=True))
+        if pipe is None or not process.is_alive() or (late and not pipe.closed and not pipe.poll(0))
+    ]
+
+
+def is_waiting(envs: Any) -> bool:
+    """Return whether a vector still waits for the answer to an earlier call."""
+    return getattr(getattr(envs.unwrapped, "_state", None), "value", "default") not in ("default", None)
+
+
+def terminate(envs: Any) -> None:
+    """Kill all processes, even if they hang, and close their pipes and the vector."""
+    inner = envs.unwrapped
+    for process in inner.processes:
+        process.kill()
+    for process in inner.processes:
+        process.join()
+    for pipe in inner.parent_pipes:
+        if pipe is not None:
+            pipe.close()
+    inner.closed = True
+    envs.close()

@@ -33,6 +33,7 @@ R_co = TypeVar("R_co", bound=BatchProtocol, covariant=True)
 Slots: TypeAlias = NDArray[np.intp]
 Losses: TypeAlias = Mapping[str, float]
 """Metrics returned by an update: numbers by name."""
+_COUNTS = ("number", "step", "updates")
 
 
 class Source(Protocol[R_co]):
@@ -239,9 +240,6 @@ class Training(Iterator[Epoch]):
         vars(self).update(counts, due=float(due))
 
 
-_COUNTS = ("number", "step", "updates")
-
-
 def _steps_of(epochs: int | None, epoch_steps: int, total_steps: int | None) -> dict[str, int]:
     """Return the steps of an epoch and the total, as arguments of :class:`Training`."""
     if (epochs is None) == (total_steps is None):
@@ -424,7 +422,10 @@ class Random:
         return out
 
     def load(self, state: Any) -> None:
-        """Restore the random states."""
+        """Restore the random states that :meth:`state` returned, and reset the environments with the seed among them.
+
+        The states are tried on spare generators first, so a SettingError for a damaged one leaves everything as it was.
+        """
         if not isinstance(state, Mapping):
             raise SettingError(f"the state's 'random' must be a dict, got {describe(state)}")
         torch: Any = sys.modules.get("torch") if "torch" in state else None

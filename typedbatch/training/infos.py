@@ -42,7 +42,8 @@ class Infos:
         out = self.of(info, last, ended)
         if self._first is not None:
             steps = [(info, True)] if last is None else [(info, ~np.asarray(ended)), (last, ended)]
-            _add_first(out, *self._first, steps, self._zeros)
+            with under("info"):
+                _add_first(out, *self._first, steps, self._zeros)
         return out
 
     def of(
@@ -85,25 +86,19 @@ def _reported(info: Mapping[str, Any], name: str) -> Any:
     return np.asarray(info.get(f"_{name}", name in info))
 
 
-def _add_first(
-    out: dict[str, Any],
-    first: Mapping[str, Any],
-    begins: Any,
-    steps: Any,
-    zeros: Mapping[str, Any],
-    path: str = "info.",
-) -> None:
+def _add_first(out: dict[str, Any], first: Mapping[str, Any], begins: Any, steps: Any, zeros: dict[str, Any]) -> None:
     """Put into ``out`` the parts of the info of a reset that no step has reported; each info comes with a mask."""
     for name in [name for name in out if name in first]:
         rows = begins & _reported(first, name)
         if isinstance(out[name], dict) and isinstance(first[name], Mapping):
             inner = [(info[name], mask & _reported(info, name)) for info, mask in steps if name in info]
-            _add_first(out[name], first[name], rows, inner, zeros[name], f"{path}{name}.")
+            with under(name):
+                _add_first(out[name], first[name], rows, inner, zeros[name])
             continue
         for info, mask in steps:
             rows = rows & ~(mask & _reported(info, name))
         if rows.any():
-            with under(f"{path}{name}"):
+            with under(name):
                 out[name] = _put(out[name], _filled(first[name], zeros[name]), rows)
 
 

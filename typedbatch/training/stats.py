@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+_NO_RETURNS, _NO_LENGTHS = np.zeros(0), np.zeros(0, np.int64)  # safe to share, since empty arrays cannot be changed
+
 
 @dataclass(frozen=True)
 class CollectStats:
@@ -47,9 +49,6 @@ class CollectStats:
             sum(part.seconds for part in every),
             sum(part.lost for part in every),
         )
-
-
-_NO_RETURNS, _NO_LENGTHS = np.zeros(0), np.zeros(0, np.int64)  # safe to share, since empty arrays cannot be changed
 
 
 class Episodes:

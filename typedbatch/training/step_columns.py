@@ -9,22 +9,11 @@ from typing import Any, Final
 import numpy as np
 from numpy import ndarray
 
-from typedbatch._core.kinds import (
-    ARRAY,
-    BATCH,
-    KINDS,
-    NONE,
-    TENSOR,
-    Tree,
-    blank,
-    describe,
-    mask_obstacle,
-    new_tree,
-    short_dtype,
-)
+from typedbatch._core import kinds
+from typedbatch._core.kinds import KINDS, Tree, blank, describe, mask_obstacle, new_tree, short_dtype
 from typedbatch._ops.construct import to_leaf
 from typedbatch.batch import Batch
-from typedbatch.errors import LeafError, StructureError, TypedBatchError, under
+from typedbatch.errors import LeafError, StructureError, TypedBatchError, for_each
 
 _NOTHING: Final = object()
 """The storage of a field whose value has been ``None`` in every step."""
@@ -82,16 +71,13 @@ class StepColumns:
     def _allocate(self, value: Any) -> Any:
         """Return empty storage for values like this one."""
         if isinstance(value, (tuple, Mapping, Tree)):
-            fields: dict[str, Any] = {}
-            for name, part in _parts(value):
-                with under(name):
-                    fields[name] = self._allocate(part)
+            fields = for_each(dict(_parts(value)), self._allocate)
             return new_tree(type(value) if isinstance(value, Tree) else Batch, fields)
         leaf = to_leaf(value)
         kind = KINDS[type(leaf)]
-        if kind is NONE:
+        if kind is kinds.NONE:
             return _NOTHING
-        if kind not in (ARRAY, TENSOR):
+        if kind not in (kinds.ARRAY, kinds.TENSOR):
             raise LeafError(f"a row for each of {self._envs} environments is expected, got {describe(leaf)}")
         if not leaf.ndim or leaf.shape[0] != self._envs:
             raise StructureError(f"a row for each of {self._envs} environments is expected, got {describe(leaf)}")
@@ -100,7 +86,7 @@ class StepColumns:
         shape = (self._envs, self._steps, *leaf.shape[1:])
         if self._late:
             return blank(leaf, shape)
-        return leaf.new_empty(shape) if kind is TENSOR else np.empty(shape, leaf.dtype)
+        return leaf.new_empty(shape) if kind is kinds.TENSOR else np.empty(shape, leaf.dtype)
 
     def _store(self, storage: Any, step: int, value: Any) -> Any:
         """Store the values of a step, and return the storage, which is a new one if the dtype had to be widened."""
@@ -121,7 +107,7 @@ class StepColumns:
         dtype = common_dtype(storage[:, :step], leaf)
         if dtype != storage.dtype:
             earlier: Any = storage
-            is_tensor = KINDS[type(earlier)] is TENSOR
+            is_tensor = KINDS[type(earlier)] is kinds.TENSOR
             storage = earlier.new_zeros(earlier.shape, dtype=dtype) if is_tensor else np.zeros(earlier.shape, dtype)
             storage[:, :step] = earlier[:, :step]
         storage[:, step] = leaf
@@ -153,7 +139,7 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _flat(storage: Any, steps: int, rows: Any) -> Any:
-    if KINDS[type(storage)] is BATCH:
+    if KINDS[type(storage)] is kinds.BATCH:
         return new_tree(type(storage), {name: _flat(part, steps, rows) for name, part in storage.__dict__.items()})
     if storage is None or storage is _NOTHING:
         return None
@@ -162,15 +148,18 @@ def _flat(storage: Any, steps: int, rows: Any) -> Any:
 
 
 def common_dtype(before: Any, value: Any) -> Any:
-    """Return the dtype for earlier values and a new one, both arrays or both tensors; objects take any array."""
+    """Return the narrowest dtype that holds earlier values and a new one unchanged, for two arrays or two tensors.
+
+    If the earlier values are objects, it is ``object``. If no dtype holds all values unchanged, raise a LeafError.
+    """
     if before.dtype in (value.dtype, object):
         return before.dtype
     candidates: list[Any] = []
-    if KINDS[type(before)] is TENSOR:
+    if KINDS[type(before)] is kinds.TENSOR:
         torch = sys.modules["torch"]
         usual = torch.promote_types(before.dtype, value.dtype)
         candidates = [usual, torch.complex128 if usual.is_complex else torch.float64]
-    elif set(kinds := before.dtype.kind + value.dtype.kind) <= set("biufc") or kinds in ("mm", "MM"):
+    elif set(both := before.dtype.kind + value.dtype.kind) <= set("biufc") or both in ("mm", "MM"):
         candidates = [np.result_type(before.dtype, value.dtype)]
     for dtype in candidates:
         if _is_preserved(before, dtype) and _is_preserved(value, dtype):
@@ -183,7 +172,7 @@ def common_dtype(before: Any, value: Any) -> Any:
 
 def _is_preserved(values: Any, dtype: Any) -> bool:
     """Return whether each value is unchanged in a dtype that numpy or torch widens to."""
-    if KINDS[type(values)] is TENSOR:
+    if KINDS[type(values)] is kinds.TENSOR:
         torch = sys.modules["torch"]
         is_whole = not (values.is_floating_point() or values.is_complex() or values.dtype == torch.bool)
         if not is_whole or not (dtype.is_floating_point or dtype.is_complex) or not values.numel():

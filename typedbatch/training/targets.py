@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,15 +11,13 @@ from numpy.typing import NDArray
 from typedbatch._core.kinds import TENSOR, kind_of
 from typedbatch._core.lengths import require_at_least
 from typedbatch._ops.conversion import leaf_to_numpy, no_grad
+from typedbatch._typing import ArrayOrTensor
 from typedbatch._validation.validate import extend
 from typedbatch.buffers import returns as returns_of
 from typedbatch.buffers.arguments import number_of
 from typedbatch.buffers.replay import ReplayBuffer
 from typedbatch.protocols import RolloutBatchProtocol
 from typedbatch.records import BatchWithAdvantages, BatchWithReturns
-
-if TYPE_CHECKING:
-    from typedbatch._typing import ArrayOrTensor
 
 K = TypeVar("K", bound="ArrayOrTensor")
 Obs = TypeVar("Obs")

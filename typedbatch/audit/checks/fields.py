@@ -14,14 +14,29 @@ from torch import Tensor
 from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch.audit.report import here
 from typedbatch.audit.tags import DIFFERENCES, LOSS_MASKS, MUST_READ, NEXT_OBS, OBS, OLD_LOGP, TERMINATED, Tag, listed
-from typedbatch.audit.trace import Check, Operation, Trace
+from typedbatch.audit.trace import Check, Operation
+
+_LARGEST_OF_ENGINES: Final = 0.05
+"""Largest mean difference, in nats, of one model in two engines of other precision."""
+_COARSE: Any = (torch.bfloat16, torch.float16)
+_FEWEST_RESPONSES: Final = 4
+_CHANGED: Final[dict[tuple[int, str, str], Any]] = {}
+"""References to tensors that were changed in place, by any audited update, by id and place."""
+_REPEATABLE: Final = frozenset(
+    {"clamp_", "clip_", "abs_", "relu_", "nan_to_num_", "fill_", "zero_", "copy_", "clamp_min_", "clamp_max_"}
+)
+"""Changes that are the same when they are made again."""
+_IN_PLACE: Final = frozenset({"__iadd__", "__isub__", "__imul__", "__itruediv__", "__ipow__"})
+_OF_LOSSES: Final = frozenset({"rew", "rewards", "adv", "advantages", "returns"})
+
+
+_FEWEST = 16
 
 
 class Reads(Check, code="TB505 unread-field"):
     """The fields that an update reads."""
 
-    def __init__(self, trace: Trace) -> None:
-        super().__init__(trace)
+    def _begin(self) -> None:
         self._learns_from: set[int] = set()
         self._in_losses: set[str] = set()
         self._masks_differ = False
@@ -77,10 +92,6 @@ class Reads(Check, code="TB505 unread-field"):
             self._found(text, place="", is_certain=False)
 
 
-_LARGEST_OF_ENGINES: Final = 0.05
-"""Largest mean difference, in nats, of one model in two engines of other precision."""
-
-
 class Dtypes(Check, code="TB510 suspect-values", operations=DIFFERENCES):
     """Log-probabilities of a dtype that is exact enough for a ratio."""
 
@@ -95,14 +106,10 @@ class Dtypes(Check, code="TB510 suspect-values", operations=DIFFERENCES):
                 )
 
 
-_COARSE: Any = (torch.bfloat16, torch.float16)
-
-
 class Changes(Check, code="TB510 suspect-values"):
     """Fields that an update changes: none twice in place, and none that is set for a loss but never read."""
 
-    def __init__(self, trace: Trace) -> None:
-        super().__init__(trace)
+    def _begin(self) -> None:
         self._set: dict[tuple[int, str], str] = {}
 
     def operation(self, operation: Operation) -> None:
@@ -136,24 +143,10 @@ class Changes(Check, code="TB510 suspect-values"):
             self._found(text, place=place, code="TB505 unread-field")
 
 
-_CHANGED: Final[dict[tuple[int, str, str], Any]] = {}
-"""References to tensors that were changed in place, by any audited update, by id and place."""
-_REPEATABLE: Final = frozenset(
-    {"clamp_", "clip_", "abs_", "relu_", "nan_to_num_", "fill_", "zero_", "copy_", "clamp_min_", "clamp_max_"}
-)
-"""Changes that are the same when they are made again."""
-_IN_PLACE: Final = frozenset({"__iadd__", "__isub__", "__imul__", "__itruediv__", "__ipow__"})
-_OF_LOSSES: Final = frozenset({"rew", "rewards", "adv", "advantages", "returns"})
-
-
-_FEWEST = 16
-
-
 class Inputs(Check, code="TB503 other-rows"):
     """The way from a field to a network: ``obs`` and ``obs_next`` are transformed alike."""
 
-    def __init__(self, trace: Trace) -> None:
-        super().__init__(trace)
+    def _begin(self) -> None:
         self._paths: dict[str, dict[tuple[str, ...], tuple[str, str]]] = {"obs": {}, "obs_next": {}}
 
     def operation(self, operation: Operation) -> None:
@@ -183,8 +176,7 @@ def _shown(name: str, path: tuple[str, ...]) -> str:
 class Observations(Check, code="TB510 suspect-values"):
     """The observations of a rollout: as many different ones as there are next observations."""
 
-    def __init__(self, trace: Trace) -> None:
-        super().__init__(trace)
+    def _begin(self) -> None:
         self._seen: set[int] = set()
 
     def read(self, batch: Any, name: str, value: Any, tag: Tag | None) -> None:
@@ -233,14 +225,10 @@ def _rows_of(value: Any) -> list[bytes]:
     return [row.tobytes() for row in np.asarray(leaf_to_numpy(value))]
 
 
-_FEWEST_RESPONSES: Final = 4
-
-
 class Ends(Check, code="TB510 suspect-values"):
     """The tokens behind the masks of responses: padding, rather than the end that is to be learned."""
 
-    def __init__(self, trace: Trace) -> None:
-        super().__init__(trace)
+    def _begin(self) -> None:
         self._is_noted = False
 
     def read(self, batch: Any, name: str, value: Any, tag: Tag | None) -> None:

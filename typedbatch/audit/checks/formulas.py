@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from typedbatch.audit.tags import ADVANTAGES, ELEMENTWISE, LOSS_MASKS, PRODUCTS, UNKNOWN, Tags, dim_of, listed
-from typedbatch.audit.trace import Check, Operation, Trace
+from typedbatch.audit.trace import Check, Operation
 
 _PER_ROW: Final = ADVANTAGES | LOSS_MASKS | frozenset({"weight", "is_weights"})
 _TAKES_LOGITS: Final = frozenset({"softmax", "log_softmax", "logsumexp", "cross_entropy"})
@@ -25,8 +25,7 @@ _QUOTIENTS: Final = frozenset({"div", "__truediv__", "true_divide", "divide"})
 class Formulas(Check, code="TB507 wrong-weight"):
     """Operations of losses that no algorithm has."""
 
-    def __init__(self, trace: Trace) -> None:
-        super().__init__(trace)
+    def _begin(self) -> None:
         self._expected = Tags()
 
     def operation(self, operation: Operation) -> None:
@@ -142,8 +141,7 @@ class Formulas(Check, code="TB507 wrong-weight"):
 class Accumulation(Check, code="TB510 suspect-values", operations=frozenset({"__getitem__", "__setitem__"})):
     """The positions of an augmented assignment: each occurs once."""
 
-    def __init__(self, trace: Trace) -> None:
-        super().__init__(trace)
+    def _begin(self) -> None:
         self._taken = Tags()
         """Values that were taken at an index, which Python gives back to ``__setitem__`` after ``+=``."""
 

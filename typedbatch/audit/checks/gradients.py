@@ -12,7 +12,7 @@ from torch import Tensor
 from typedbatch.audit.objects import parameters_of
 from typedbatch.audit.report import LossTerm, here
 from typedbatch.audit.tags import NEXT_OBS, REWARDS, SUMS, UNKNOWN, Tag, listed
-from typedbatch.audit.trace import Check, Operation, Trace
+from typedbatch.audit.trace import Check, Operation
 
 _HEAVY: Final = (
     "Addmm", "Mm", "Bmm", "Baddbmm", "Convolution", "Embedding", "NativeLayerNorm", "NativeBatchNorm", "Scaled", "Mv",
@@ -147,8 +147,7 @@ class Graph:
 class Gradients(Check, code="TB509 stale-gradient"):
     """The gradients that an optimizer uses: finite, and of the losses since its last step alone."""
 
-    def __init__(self, trace: Trace) -> None:
-        super().__init__(trace)
+    def _begin(self) -> None:
         self._left: dict[int, tuple[Any, Any, int]] = {}
         self._kept: set[int] = set()
         self._waiting: list[str] = []
@@ -213,10 +212,9 @@ class _Loss:
 class Learning(Check, code="TB504 wrong-gradient", operations=SUMS):
     """The gradients of each loss: each part of its formula leads to something that is stepped."""
 
-    def __init__(self, trace: Trace) -> None:
-        super().__init__(trace)
+    def _begin(self) -> None:
         self._losses: list[_Loss] = []
-        self._twins = set(trace.objects.twins)
+        self._twins = set(self.trace.objects.twins)
         self._without_gradient: dict[int, bool] = {}
         self._is_shared: dict[int, bool] = {}
         """Whether the optimizer of a parameter has had gradients for others."""

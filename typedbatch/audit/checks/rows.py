@@ -18,6 +18,7 @@ from typedbatch.buffers import ReplayBuffer
 _GET: Final = ReplayBuffer.get
 """The method itself, not what stands in its place during a trace."""
 _OF_LOSSES: Final = tags.ADVANTAGES | tags.RETURNS | tags.OLD_LOGP | tags.MASKS | frozenset({"weight"})
+_UID = frozenset({"uid"})
 
 
 class AllRows(Check, code="TB502 all-rows", operations=tags.ELEMENTWISE):
@@ -134,9 +135,6 @@ def _is_shifted(rows: OriginRows, others: OriginRows) -> bool:
 
 def _some(rows: OriginRows) -> str:
     return f"{', '.join(map(str, rows.ids[:3].tolist()))}{'..' if len(rows.ids) > 3 else ''}"
-
-
-_UID = frozenset({"uid"})
 
 
 class Grouping(Check, code="TB503 other-rows", operations=tags.REDUCING):

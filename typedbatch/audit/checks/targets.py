@@ -15,22 +15,22 @@ from typedbatch.audit import tags
 from typedbatch.audit.objects import is_used_up, norms_of, parameters_of
 from typedbatch.audit.report import here
 from typedbatch.audit.tags import OriginRows, Tag, listed
-from typedbatch.audit.trace import Check, Operation, Trace
+from typedbatch.audit.trace import Check, Operation
 
 _WITH_MODES: Final = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd)  # noqa: SLF001  # bases of all
 _TARGET: Final = re.compile(r"(^|[_.])(target|targ|tgt|slow)([_.\d\[]|$)")
 _FIXED: Final = re.compile(r"(^|[_.])(target|targ|tgt|ema|slow|frozen|ref|reference|old)([_.\d\[]|$)")
+_MASKING = frozenset({"where", "masked_fill", "masked_fill_", "__setitem__", "index_put_"})
 
 
 class Networks(Check, code="TB506 wrong-network"):
     """Modules whose names say that they follow others: they are copies, are called, and no optimizer steps them."""
 
-    def __init__(self, trace: Trace) -> None:
-        super().__init__(trace)
+    def _begin(self) -> None:
         self._stepped: set[int] = set()
         self._after_step: dict[int, tuple[Any, Tensor]] = {}
-        modules = trace.objects.named_modules
-        pairs = [(name, twin) for name, twin in trace.objects.twins if is_target(twin) and not is_target(name)]
+        modules = self.trace.objects.named_modules
+        pairs = [(name, twin) for name, twin in self.trace.objects.twins if is_target(twin) and not is_target(name)]
         self._slow: dict[int, Any] = {
             id(parameter): copy
             for name, twin in pairs
@@ -129,9 +129,8 @@ def is_target(name: str) -> bool:
 class Loading(Check, code="TB506 wrong-network"):
     """The states that modules load: they have tensors for the module."""
 
-    def __init__(self, trace: Trace) -> None:
-        super().__init__(trace)
-        self._fresh = {name for name, iterator in trace.objects.iterators.items() if is_used_up(iterator) is False}
+    def _begin(self) -> None:
+        self._fresh = {name for name, iterator in self.trace.objects.iterators.items() if is_used_up(iterator) is False}
 
     def loading(self, module: nn.Module, state: Mapping[str, Any]) -> None:
         own = module.state_dict()
@@ -146,17 +145,13 @@ class Loading(Check, code="TB506 wrong-network"):
                 self._found(f"{name} iterates over parameters, and is used up after this update; keep a list", place="")
 
 
-_MASKING = frozenset({"where", "masked_fill", "masked_fill_", "__setitem__", "index_put_"})
-
-
 class Targets(Check, code="TB508 wrong-target", operations=frozenset({"cat", "concat"}) | _MASKING | tags.SUMS):
     """The target ``rew + gamma * (1 - terminated) * value(obs_next)``.
 
     The second summand is 0 in exactly those rows in which the episode terminated.
     """
 
-    def __init__(self, trace: Trace) -> None:
-        super().__init__(trace)
+    def _begin(self) -> None:
         self._targets: list[tuple[str, frozenset[str]]] = []
         self._stepped: set[str] = set()
         self._after: Any = None
@@ -260,8 +255,7 @@ class Targets(Check, code="TB508 wrong-target", operations=frozenset({"cat", "co
 class Returns(Check, code="TB508 wrong-target"):
     """The returns of terminal steps: they are their rewards, possibly scaled, whatever the algorithm."""
 
-    def __init__(self, trace: Trace) -> None:
-        super().__init__(trace)
+    def _begin(self) -> None:
         self._examined: dict[tuple[int, str, int], int] = {}
         """Number of rows examined, by origin, name and the step in which the values were computed."""
 

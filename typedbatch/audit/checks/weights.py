@@ -12,10 +12,14 @@ from typedbatch.audit import tags
 from typedbatch.audit.objects import norms_of
 from typedbatch.audit.report import here
 from typedbatch.audit.tags import ADVANTAGES, DIFFERENCES, OLD_LOGP, UNKNOWN, Tag, Tags, listed
-from typedbatch.audit.trace import Check, Operation, Trace
+from typedbatch.audit.trace import Check, Operation
 
 _LARGEST = 1e-3
 _LARGEST_OF_HALF = 2e-2
+_KEEPING: Final = frozenset({"clamp", "clip", "clamp_max", "clamp_min", "detach", "to", "float", "minimum"})
+_REVERSED: Final = frozenset({"rsub", "__rsub__"})
+_FEWEST = 4
+_OUTCOMES = ADVANTAGES | tags.RETURNS | tags.REWARDS
 
 
 class Ratio(Check, code="TB501 wrong-ratio", operations=DIFFERENCES):
@@ -24,11 +28,10 @@ class Ratio(Check, code="TB501 wrong-ratio", operations=DIFFERENCES):
     They are of the same weights before the first step, so it is 0 ("The 37 implementation details of PPO").
     """
 
-    def __init__(self, trace: Trace) -> None:
-        super().__init__(trace)
+    def _begin(self) -> None:
         self._has_learned = False
-        modules = trace.objects.modules.values()
-        parameters = (parameter for module in modules for _, parameter in trace.objects.parameters_in(module))
+        modules = self.trace.objects.modules.values()
+        parameters = (parameter for module in modules for _, parameter in self.trace.objects.parameters_in(module))
         self._parameters: list[Tensor] = [parameter for parameter in parameters if not parameter.is_meta]
         self._sizes = norms_of(self._parameters)
         """Norms of the parameters, which change if the update writes weights without an optimizer."""
@@ -102,15 +105,10 @@ class Ratio(Check, code="TB501 wrong-ratio", operations=DIFFERENCES):
         return mask.bool() if mask.shape == apart.shape else None
 
 
-_KEEPING: Final = frozenset({"clamp", "clip", "clamp_max", "clamp_min", "detach", "to", "float", "minimum"})
-_REVERSED: Final = frozenset({"rsub", "__rsub__"})
-
-
 class Importance(Check, code="TB507 wrong-weight", operations=DIFFERENCES | tags.PRODUCTS | _KEEPING | {"exp"}):
     """The factors ``exp(old_logp - rollout_logp)`` of losses, which correct for another sampler."""
 
-    def __init__(self, trace: Trace) -> None:
-        super().__init__(trace)
+    def _begin(self) -> None:
         self._differences = Tags()
         """Differences ``rollout_logp - old_logp``."""
         self._inverted = Tags()
@@ -139,10 +137,6 @@ class Importance(Check, code="TB507 wrong-weight", operations=DIFFERENCES | tags
                 )
 
 
-_FEWEST = 4
-_OUTCOMES = ADVANTAGES | tags.RETURNS | tags.REWARDS
-
-
 @dataclass
 class _Weighed:
     """Log-probabilities in a loss, and the derivative of the loss by them."""
@@ -163,8 +157,7 @@ class Weights(Check, code="TB507 wrong-weight", operations=DIFFERENCES | tags.PR
     ``c``, if tokens weigh the same within each.
     """
 
-    def __init__(self, trace: Trace) -> None:
-        super().__init__(trace)
+    def _begin(self) -> None:
         self._weighed: list[_Weighed] = []
         self._has_reference = False
         self._maximizes = False

@@ -33,6 +33,8 @@ B = TypeVar("B", bound=BatchProtocol)
 R_co = TypeVar("R_co", bound=BatchProtocol, covariant=True)
 P = ParamSpec("P")
 T = TypeVar("T")
+_TRIES = 3
+"""Number of times that workers which have died are replaced in one call."""
 
 
 class Weights(Protocol):
@@ -309,10 +311,6 @@ class RayCollectors(Generic[R_co]):
         found = CollectStats.sum(parts)
         self.last_stats = CollectStats(found.steps, found.returns, found.lengths, time.perf_counter() - begun, lost)
         self.steps += found.steps
-
-
-_TRIES = 3
-"""Number of times that workers which have died are replaced in one call."""
 
 
 def _require_resources(workers: int, options: dict[str, Any]) -> None:

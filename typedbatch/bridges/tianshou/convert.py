@@ -18,7 +18,7 @@ from typedbatch.buffers.declared import library_class
 from typedbatch.buffers.restore import restored
 from typedbatch.buffers.state import state_of
 from typedbatch.buffers.storage import Memory
-from typedbatch.errors import LeafError, StructureError, under
+from typedbatch.errors import LeafError, StructureError, for_each
 
 _OPTIONS = ("stack_num", "ignore_obs_next", "save_only_last_obs", "sample_avail")
 
@@ -33,18 +33,14 @@ def from_tianshou(batch: ts.Batch) -> Batch:
     if not isinstance(batch, ts.Batch):
         raise LeafError(f"from_tianshou() takes a Tianshou Batch, got {describe(batch)}")
     require_depth(batch, lambda value: value.__dict__ if isinstance(value, ts.Batch) else None)
-    return _to_typedbatch(batch)
+    converted: Batch = _to_typedbatch(batch)
+    return converted
 
 
-def _to_typedbatch(batch: ts.Batch) -> Batch:
-    fields: dict[str, Any] = {}
-    for name, value in batch.__dict__.items():
-        with under(name):
-            if isinstance(value, ts.Batch):
-                fields[name] = _to_typedbatch(value)
-            else:  # to_leaf() would turn the dicts in an object array into nested batches
-                fields[name] = value if is_objects(value) else to_leaf(value)
-    return new_tree(Batch, fields)
+def _to_typedbatch(value: Any) -> Any:
+    if isinstance(value, ts.Batch):
+        return new_tree(Batch, for_each(value.__dict__, _to_typedbatch))
+    return value if is_objects(value) else to_leaf(value)  # which would turn dicts in an array into nested batches
 
 
 def to_tianshou(batch: Any) -> ts.Batch:

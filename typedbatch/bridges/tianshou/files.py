@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
@@ -10,14 +10,12 @@ from typedbatch._core.kinds import new_tree
 from typedbatch.batch import Batch
 from typedbatch.buffers import transfer
 from typedbatch.buffers.declared import library_class
+from typedbatch.buffers.replay import ReplayBuffer
 from typedbatch.buffers.restore import make_empty
 from typedbatch.buffers.rings import Slots
 from typedbatch.buffers.state import state_of
 from typedbatch.errors import StorageError
 from typedbatch.files._hdf5 import Group, build_value
-
-if TYPE_CHECKING:
-    from typedbatch.buffers.replay import ReplayBuffer
 
 F = TypeVar("F", bound="ReplayBuffer[Any, Any]")
 
@@ -31,14 +29,15 @@ _OPTIONS: Final = {
 
 
 def load(cls: type[F], root: Group, device: Any, path: str, more: dict[str, Any]) -> F:
-    """Return a buffer with the rows of the file in time order. In a prioritized one, all have the same priority."""
+    """Return a buffer of the class ``cls`` with the rows of a file that a buffer of Tianshou has saved.
+
+    The rows of each ring are in time order. In a prioritized buffer, all rows have the same priority. ``more`` are
+    arguments that the file does not have, such as ``path``.
+    """
     known = root.attributes
     several, prioritized = "_lengths" in root.members, "_alpha" in known
-    name = (
-        f"{'Prioritized' * prioritized}{'Vector' * several}ReplayBuffer"
-        if "horizon" not in known
-        else "HERReplayBuffer"
-    )
+    usual = f"{'Prioritized' * prioritized}{'Vector' * several}ReplayBuffer"
+    name = "HERReplayBuffer" if "horizon" in known else usual
     size = int(known["maxsize"])
     edges = build_value(root.members["_extend_offset"], None) if several else np.array([0, size])
     if "horizon" in known or len(np.unique(np.diff(edges))) > 1 or len(edges) < 2:

@@ -31,7 +31,7 @@ from typedbatch.errors import (
     StreamTimeoutError,
     StructureError,
     did_you_mean,
-    under,
+    for_each,
 )
 from typedbatch.protocols import BatchProtocol
 from typedbatch.schema import schema_of
@@ -124,11 +124,7 @@ class Stream:
             raise StructureError(f"the row {twice[0]!r} occurs twice", KEY)
         earlier = [] if is_new or not number else self._fields[number - 1]
         names = [name for name in self._fields[number] if name not in earlier and tree.get(name) is not None]
-        columns = {}
-        for name in names:
-            with under(name):
-                columns[name] = _column(tree[name])
-        data = TensorDict(columns, batch_size=[rows])
+        data = TensorDict(for_each({name: tree[name] for name in names}, _column), batch_size=[rows])
         tags = self._tags(tree, rows, is_new=is_new)
         if tags is not None:  # Rows are ready when their columns are there, so the tags come first.
             call(transfer_queue.kv_batch_put, keys, self.name, None, tags)
