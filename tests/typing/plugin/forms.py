@@ -75,6 +75,7 @@ READS: Forms = (
     ("read-kept", "[t.{f} for t in SEEN]"),
     ("read-kept", "[t.{f} for t in TABLE.values()]"),
     ("read-named", "{b}[NAME]"),
+    ("read-alike", "{b}.allclose({c})"),
     ("read-pair", "pair{n} = ({b}, {c}); pair{n}[0].{f}"),
 )
 
