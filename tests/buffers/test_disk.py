@@ -20,6 +20,7 @@ import torch
 from hypothesis import settings
 
 from tests.buffers.model import as_batch, as_rows, leaf, row
+from tests.files.helpers import Evil
 from typedbatch import Batch, errors
 from typedbatch.buffers import (
     CachedReplayBuffer,
@@ -433,16 +434,6 @@ def usable_or_refused(cls: Any, path: Path, **more: Any) -> bool:
     buffer.unfinished_index()
     buffer.close()
     return True
-
-
-class Evil:
-    """An object that creates a file when it is unpickled."""
-
-    def __init__(self, marker: Path) -> None:
-        self.marker = marker
-
-    def __reduce__(self) -> Any:
-        return os.mkdir, (str(self.marker),)
 
 
 def pickled_array(marker: Path) -> np.ndarray:

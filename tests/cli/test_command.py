@@ -13,7 +13,7 @@ import sys
 import tomllib
 import zipfile
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
 import h5py
 import numpy as np
@@ -22,6 +22,7 @@ import torch
 from typer.testing import CliRunner
 
 import typedbatch
+from tests.files.helpers import Evil
 from tests.typing.caches import MYPY, PLUGIN, warm
 from typedbatch import Batch, RolloutBatch, RolloutBatchProtocol
 from typedbatch._report import page_address
@@ -56,16 +57,6 @@ def process(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     """The installed command."""
     command = [str(Path(sys.executable).with_name("typedbatch")), *arguments]
     return subprocess.run(command, cwd=cwd, capture_output=True, text=True, env={**os.environ, **SETTINGS}, check=False)
-
-
-class Evil:
-    """An object that creates a folder when it is unpickled."""
-
-    def __init__(self, marker: Path) -> None:
-        self.marker = str(marker)
-
-    def __reduce__(self) -> Any:
-        return os.mkdir, (self.marker,)
 
 
 @pytest.fixture

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import pickle
 import zlib
 from typing import Any
 
@@ -12,7 +11,7 @@ import h5py
 import numpy as np
 import pytest
 
-from tests.files.helpers import Evil, hdf5_by_hand, memory_for, refused
+from tests.files.helpers import hdf5_by_hand, memory_for, refused
 from typedbatch import Batch
 from typedbatch.errors import SettingError, StorageError
 from typedbatch.files import load, save
@@ -88,21 +87,6 @@ def test_odd_attributes_of_an_hdf5_batch_are_leaves_or_refused(tmp_path):
     except StorageError:
         return
     assert not any(type(value).__module__.startswith("h5py") for value in found)
-
-
-def test_a_pickle_in_an_hdf5_file_is_not_executed(tmp_path):
-    data = np.frombuffer(pickle.dumps(Evil(tmp_path / "executed")), np.uint8)
-    for kind in ("pickle", "pickled_ndarray", "Tensor", "ndarray", "json", "json_ndarray", "scalar", "Batch", "Evil"):
-
-        def fill(group: Any, kind: str = kind) -> None:
-            dataset = group.create_dataset("it", data=data)
-            dataset.attrs["__data_type__"] = kind
-            dataset.attrs["dtype"] = "torch.load"
-
-        hdf5_by_hand(tmp_path / "a.h5", fill)
-        with contextlib.suppress(StorageError):
-            load(tmp_path / "a.h5")
-    assert not (tmp_path / "executed").exists()
 
 
 def with_filters(*filters: int) -> Any:

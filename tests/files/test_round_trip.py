@@ -185,6 +185,7 @@ def test_a_batch_without_fields(ending):
 
 ODD = ["", ".", "..", "a.b", "a", "__metadata__", "__metadata___", "field", "typedbatch", "/", "a/b", "../x", "日本"]
 ODD += ["\0", "a\0b", " ", "%", "%2F", "batch", "class", "json", "pickle", "__class__", "__dict__", "items", "n" * 999]
+ODD += ["%252F", "//"]
 
 
 def test_any_text_is_a_name_at_any_level(ending):

@@ -31,10 +31,15 @@ def assert_identical(one: Any, two: Any, path: str = "batch") -> None:
         assert list(one.__dict__) == list(two.__dict__), path
         for name in one.__dict__:
             assert_identical(one.__dict__[name], two.__dict__[name], f"{path}.{name}")
-    elif isinstance(one, np.ndarray | torch.Tensor):
+    elif isinstance(one, dict | list):
+        items, others = (value.items() if isinstance(value, dict) else enumerate(value) for value in (one, two))
+        for (name, item), (key, other) in zip(items, others, strict=True):
+            assert name == key, path
+            assert_identical(item, other, f"{path}.{name}")
+    elif isinstance(one, np.ndarray | np.generic | torch.Tensor):
         assert one.dtype == two.dtype, path
         assert tuple(one.shape) == tuple(two.shape), path
-        left, right = (x if isinstance(x, np.ndarray) else x.detach().numpy() for x in (one, two))
+        left, right = (x.detach().numpy() if isinstance(x, torch.Tensor) else x for x in (one, two))
         np.testing.assert_array_equal(left, right, err_msg=path)
     elif isinstance(one, Normal):
         assert torch.equal(one.loc, two.loc), path

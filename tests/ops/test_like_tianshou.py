@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import torch
 
+from tests.ops.helpers import assert_identical
 from typedbatch import Batch
 
 
@@ -32,24 +33,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain(item) for item in value]
     return value
-
-
-def assert_same(ours: Any, theirs: Any, path: str = "result") -> None:
-    assert type(ours) is type(theirs), path
-    if isinstance(ours, dict):
-        assert ours.keys() == theirs.keys(), path
-        for name in ours:
-            assert_same(ours[name], theirs[name], f"{path}.{name}")
-    elif isinstance(ours, list):
-        assert len(ours) == len(theirs), path
-        for i, (one, other) in enumerate(zip(ours, theirs, strict=True)):
-            assert_same(one, other, f"{path}[{i}]")
-    elif isinstance(ours, np.ndarray | np.generic | torch.Tensor):
-        assert ours.dtype == theirs.dtype, path
-        assert tuple(ours.shape) == tuple(theirs.shape), path
-        np.testing.assert_array_equal(np.asarray(ours), np.asarray(theirs), err_msg=path)
-    else:
-        assert ours == theirs, path
 
 
 CONTENTS: dict[str, Any] = {
@@ -117,7 +100,7 @@ OPERATIONS: dict[str, Any] = {
 def test_the_same_contents_give_the_same_result(peer, content, operation):
     ours = OPERATIONS[operation](Batch(CONTENTS[content]()), Batch)
     theirs = OPERATIONS[operation](peer(CONTENTS[content]()), peer)
-    assert_same(plain(ours), plain(theirs))
+    assert_identical(plain(ours), plain(theirs))
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -128,7 +111,7 @@ def test_the_same_arithmetic_on_floats(peer, content, operation):
         "float": {"a": np.arange(4.0), "n": {"b": np.ones((4, 2))}},
         "tensors": {"a": torch.arange(4.0), "n": {"b": torch.ones(4, 2)}},
     }[content]
-    assert_same(plain(operation(Batch(fields, copy=True))), plain(operation(peer(fields, copy=True))))
+    assert_identical(plain(operation(Batch(fields, copy=True))), plain(operation(peer(fields, copy=True))))
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -144,8 +127,8 @@ def test_the_same_arithmetic_on_floats(peer, content, operation):
     ids=range(5),
 )
 def test_stack_fills_alike(peer, batches):
-    assert_same(plain(Batch.stack(batches)), plain(peer.stack(batches)))
-    assert_same(plain(Batch(batches)), plain(peer(batches)))
+    assert_identical(plain(Batch.stack(batches)), plain(peer.stack(batches)))
+    assert_identical(plain(Batch(batches)), plain(peer(batches)))
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -154,7 +137,7 @@ def test_reserved_fields_join_alike(peer):
         parts = [cls(a=cls(), b=[1, 2]), cls(a=[5], b=[3])]
         return [cls.cat(parts), cls.cat([cls(a=cls()), cls(a=[1])]), cls.stack([cls(a=cls(), b=1), cls(a=5, b=3)])]
 
-    assert_same(plain(joined(Batch)), plain(joined(peer)))
+    assert_identical(plain(joined(Batch)), plain(joined(peer)))
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -164,7 +147,7 @@ def test_the_same_seed_splits_alike(peer, size, merge_last):
         np.random.seed(11)
         return list(cls(a=np.arange(10), n={"b": np.arange(20).reshape(10, 2)}).split(size, merge_last=merge_last))
 
-    assert_same(plain(pieces(Batch)), plain(pieces(peer)))
+    assert_identical(plain(pieces(Batch)), plain(pieces(peer)))
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -21,6 +21,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from tests.typing.checkers import CHECKERS, Diagnostic
 
 PROGRAMS = Path(__file__).parent / "programs"
@@ -170,3 +172,20 @@ def differences(checker: str, folder: Path, diagnostics: list[Diagnostic]) -> li
                 found.append(f"unclear  {program.show(line)}\n{mark.text!r} is not in:\n{message}")
     outside = [diagnostic for diagnostic in diagnostics if diagnostic.file not in programs]
     return found + [f"surplus  {report.file}:{report.line}  \n{report.message}" for report in outside]
+
+
+def require_marked(checker: str, folder: Path, diagnostics: list[Diagnostic]) -> None:
+    """Fail the test where a checker reports something else than the marks say."""
+    if found := differences(checker, folder, diagnostics):
+        said = f"{checker} differs from the marks in {len(found)} statements"
+        pytest.fail("\n\n".join([said, *found]), pytrace=False)
+
+
+def shown_in(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the reports that a text shows, each with its line: they are comments below it, ``# error: ``."""
+    code = 0
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.strip().startswith("# error: "):
+            yield code, line.strip().removeprefix("# error: ")
+        else:
+            code = number

@@ -22,6 +22,7 @@ from functools import partial
 from types import CodeType, FrameType, ModuleType, TracebackType
 from typing import Any, TypeAlias
 
+from tests.typing.plugin.oracle import may_go_on
 from tests.typing.plugin.writer import FLAGS, MODULES, Package
 from typedbatch.errors import MissingFieldError
 
@@ -257,18 +258,9 @@ class _Instrument(ast.NodeTransformer):
     def _watched(self, node: ast.stmt) -> ast.With:
         inner = (ast.ListComp, ast.DictComp, ast.Lambda)
         counts = not any(isinstance(part, inner) for part in ast.walk(node))
-        arguments = [ast.Constant(argument) for argument in (counts, _may_go_on(node), self.caught)]
+        arguments = [ast.Constant(argument) for argument in (counts, may_go_on(node), self.caught)]
         call = ast.Call(ast.Name("watch__", ast.Load()), [self._spot(node), *arguments], [])
         return ast.copy_location(ast.With([ast.withitem(call)], [node]), node)
-
-
-def _may_go_on(node: ast.stmt) -> bool:
-    # it binds no name, and stores nothing that it has read
-    if isinstance(node, ast.Assign):
-        named = any(isinstance(target, (ast.Name, ast.Tuple)) for target in node.targets)
-        reads = any(isinstance(part, (ast.Attribute, ast.Subscript)) for part in ast.walk(node.value))
-        return not named and not reads
-    return isinstance(node, (ast.Expr, ast.Delete))
 
 
 # ---- running ---------------------------------------------------------------------------------------------------------

@@ -74,6 +74,9 @@ READS: Forms = (
     ("read-part", "{h}.part.{f}"),
     ("read-kept", "[t.{f} for t in SEEN]"),
     ("read-kept", "[t.{f} for t in TABLE.values()]"),
+    ("read-named", "{b}[NAME]"),
+    ("read-alike", "{b}.allclose({c})"),
+    ("read-pair", "pair{n} = ({b}, {c}); pair{n}[0].{f}"),
 )
 
 WRITES: Forms = (
@@ -117,6 +120,9 @@ WRITES: Forms = (
     ("in-place", "{b}.stack_([{b}, {c}])"),
     ("in-place", "{b}.to_numpy_()"),
     ("write-part", "{h}.part.{f} = A"),
+    ("write-pair", "pair{n} = ({b}, {c}); pair{n}[1].{f} = A"),
+    ("write-computed", "{b}.update({{NAME: A}})"),
+    ("write-computed", 'for name{n} in ("{f}", "{g}"): {b}[name{n}] = A'),
 )
 
 REMOVALS: Forms = (
@@ -126,6 +132,7 @@ REMOVALS: Forms = (
     ("pop", '{b}.pop("{f}")'),
     ("pop", '{b}.pop("{f}", None)'),
     ("pop", '{b}.{o}.pop("{m}")'),
+    ("pop-any", "{b}.popitem()"),
     ("clear", "{b}.clear()"),
 )
 
@@ -223,8 +230,12 @@ BRANCHES: Forms = (
     ("asked", 'if "{f}" in {b}:'),
     ("asked", 'if hasattr({b}, "{f}"):'),
     ("asked", 'if {b}.get("{f}") is not None:'),
+    ("asked-not", 'if "{f}" not in {b}:'),
+    ("asked-not", 'if not hasattr({b}, "{f}"):'),
+    ("asked-and", 'if "{f}" in {b} and {F}:'),
     ("walrus", 'if (got{n} := {b}.get("{f}")) is not None:'),
     ("is", "if {b} is {c}:"),
+    ("is", "if {F} is {G}:"),
     ("is-class", "if isinstance({b}, Batch):"),
 )
 """Heads that may have an ``else``."""

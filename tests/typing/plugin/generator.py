@@ -7,7 +7,7 @@ A program is data: statements, some with blocks of statements within. It is writ
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from random import Random
 from typing import TypeAlias
 
@@ -24,7 +24,7 @@ class Clause:
 
 @dataclass(frozen=True)
 class Block:
-    """A statement with blocks in it: ``if`` with ``else``, ``try`` with its handlers, a loop, a function."""
+    """A statement with blocks in it: ``if`` with ``else``, ``try`` with its handlers, a loop."""
 
     clauses: tuple[Clause, ...]
 
@@ -37,7 +37,7 @@ Place: TypeAlias = tuple[int, ...]
 PRELUDE = """
 from numpy import float64
 from numpy.typing import NDArray
-from typedbatch import Batch, BatchProtocol
+from typedbatch import BatchProtocol
 
 class Risk(Exception): ...
 
@@ -47,47 +47,12 @@ def count(place: int) -> int: ...
 def risky() -> None: ...
 def value() -> NDArray[float64]: ...
 def look(batch: BatchProtocol) -> None: ...
-def add_x(batch: Batch) -> None: ...
-def add_new(batch: Batch) -> Batch: ...
 """
 """What programs import, as mypy sees it."""
 
-WORLD = """
-from prelude import value
-from typedbatch import Batch
-
-SETTINGS = Batch(x=value(), obs=Batch(x=value()))
-
-class Box:
-    def __init__(self) -> None:
-        self.held = Batch(x=value(), y=value())
-
-    def fill(self) -> None:
-        fill(self)
-
-def fill(box: Box) -> None:
-    import elsewhere
-    elsewhere.fill(box)
-"""
-"""A module whose batches get fields that it does not show."""
-
-ELSEWHERE = """
-from prelude import value
-from world import SETTINGS, Box
-
-def fill(box: Box) -> None:
-    box.held.new = value()
-
-def fill_settings() -> None:
-    SETTINGS.new = value()
-"""
-"""The module that gives them to it."""
-
 _HEADER = """\
 from contextlib import nullcontext, suppress
-from elsewhere import fill_settings
-from prelude import Risk, add_new, add_x, coin, count, look, more, risky, value
-from world import SETTINGS, Box
+from prelude import Risk, coin, count, look, more, risky, value
 from typedbatch import Batch, cat, stack
 
 def program() -> None:
@@ -117,7 +82,7 @@ def lines_of(body: Body, place: Place = (), indent: str = "", interrupted: bool 
             continue
         for part, clause in enumerate(statement.clauses):
             yield Line(f"{indent}{clause.head}", here if part == 0 else None)
-            inner = _is_interrupted(statement, part) or (interrupted and clause.head[:4] != "def ")
+            inner = interrupted or _is_interrupted(statement, part)
             yield from lines_of(clause.body, (*here, part), indent + "    ", inner)
     if interrupted and body and body[-1] not in _LEAVING:
         yield Line(f"{indent}risky()", None)
@@ -250,93 +215,7 @@ _BINDINGS = (
     "{b} = {c}.copy() if coin({n}) else {w}",
 )
 _LOOKS = ('{b}.get("{f}")', "look({b})", "print({b}, len({b}))", "{b}.empty_()")
-_STRAIGHT = (*_READS * 4, *_WRITES * 2, *_REMOVALS, *_BINDINGS, *_LOOKS)
-
-_ALIASES = (
-    "{b} = {c}",
-    "{b}, {c} = {c}, {b}",
-    "{b} = {c} = {w}",
-    "{b} = {c} if coin({n}) else {w}",
-    "{b} = {c}.{o}",
-    '{b} = {c}["{o}"]',
-    "{b}.{o} = {c}",
-    "{b} = Batch({o}={c})",
-    "{b} = Batch({c})",
-    "{b} = Batch({c}, {f}=value())",
-    "{b}.update({c})",
-    "({b} if coin({n}) else {c}).{f} = value()",
-)
-_HANDED = (
-    "add_x({b})",
-    "add_new({b})",
-    "{b}.new",
-    "{b}.{o}.new",
-    "add_new({b}.{o})",
-    "add_x({b}.{o})",
-    'setattr({b}, "{f}", value())',
-    "many = [{b}, {c}]",
-    "many.append({b})",
-    "many[0].{f}",
-    "many[0].{f} = value()",
-    "{b} = many[0]",
-    "{b} = many.pop()",
-    'table = {{"k": {b}}}',
-    'table["k"].{f} = value()',
-    '{b} = table["k"]',
-    "pair = ({b}, {c})",
-    "{b}, {c} = pair",
-    "pair[0].{f}",
-    "add = {b}.update",
-    "add({f}=value())",
-    "(lambda: {b}.{f})()",
-    "one()",
-    "two()",
-)
-_COMPUTED = (
-    'name = "{f}"',
-    "{b}[name] = value()",
-    "{b}[name]",
-    "{b}.update({{name: value()}})",
-    "{b}.update(**fields)",
-    "{b}.set_array_at_key(value(), name)",
-    "{b}.popitem()",
-    "{b}.cat_([{c}])",
-    "{b}.stack_([{c}])",
-)
-_HELD = (
-    "SETTINGS.{f} = value()",
-    "SETTINGS.{f}",
-    "SETTINGS.new",
-    "SETTINGS.{o}.{f}",
-    "fill_settings()",
-    "{b} = SETTINGS",
-    "box.held = {b}",
-    "box.held.{f} = value()",
-    "box.held.{f}",
-    "box.held.new",
-    "box.fill()",
-    "{b} = box.held",
-    "{b} = box.held.copy()",
-)
-_CORRELATED = (
-    "({b}.{f} if flag else {b}.{g})",
-    "flag and print({b}.{f})",
-    "flag or print({b}.{f})",
-    "other = flag",
-    "print({b}.{f}) if other else None",
-)
-_SHARED = (
-    "box = Box()",
-    "other = False",
-    "flag = coin(0)",
-    'name = "z"',
-    'fields = {"x": value()}',
-    "many = [Batch(x=value())]",
-    'table = {"k": d}',
-    "pair = (b, c)",
-    "add = b.update",
-)
-_WILD = (*_STRAIGHT, *_ALIASES * 2, *_HANDED * 2, *_COMPUTED, *_HELD * 2, *_CORRELATED * 2)
+_FORMS = (*_READS * 4, *_WRITES * 2, *_REMOVALS, *_BINDINGS, *_LOOKS)
 _LEAVING = ("return", "raise Risk", "break", "continue")
 
 _LOOPS = (
@@ -348,59 +227,21 @@ _LOOPS = (
     "for i, {b} in enumerate({c}):",
     "for _ in {b}:",
 )
-_WILD_LOOPS = (
-    *_LOOPS,
-    "for {b} in many:",
-    'for name in ["{f}", "{g}"]:',
-    "for {b}, {c} in zip({c}, {c}):",
-)
-_GUARDS = (
-    'if hasattr({b}, "{f}"):',
-    'if "{f}" in {b}:',
-    'if "{f}" not in {b}:',
-    'if "{f}" in {b} and coin({n}):',
-    'if not hasattr({b}, "{f}"):',
-    "if flag:",
-    "if flag:",
-    "if not flag:",
-    "if flag and coin({n}):",
-    "if other:",
-    "if flag is other:",
-    'if {b}.get("{f}") is not None:',
-    "if {b} is {c}:",
-)
 _HANDLERS = ("except Risk:", "except Risk as error:")
-_WILD_HANDLERS = (
-    *_HANDLERS,
-    "except (Risk, AttributeError, KeyError):",
-    "except Exception:",
-)
-_FUNCTIONS = ("one", "two")
 
 
 @dataclass
 class Writer:
-    """Writes programs by chance.
-
-    Attributes:
-        wild: batches have other names, are in lists, are handed to functions, and fields are asked for first. Without
-            it the plugin sees all that happens, and has to report every read that fails.
-    """
+    """Writes programs by chance in which the plugin sees all that happens: it has to report every read that fails."""
 
     random: Random
-    wild: bool
     numbers: int = 0
-    functions: list[str] = field(default_factory=list)
 
     def program(self) -> Body:
         """A function with up to some twenty statements."""
-        self.numbers, self.functions = 0, list(_FUNCTIONS)
-        start: list[Statement] = [f"{name} = {self._batch()}" for name in _VARIABLES]
-        if self.wild:
-            start += [form for form in _SHARED if self.random.random() < 0.7]
-            start += [Block(tuple(self._function(1, looped=False))) for _ in range(self.random.randint(0, 2))]
-        body = self._body(self.random.randint(3, 9), 0, looped=False)
-        return (*start, *body)
+        self.numbers = 0
+        start = (f"{name} = {self._batch()}" for name in _VARIABLES)
+        return (*start, *self._body(self.random.randint(3, 9), 0, looped=False))
 
     def _body(self, size: int, depth: int, looped: bool) -> Body:
         return tuple(self._statement(depth, looped) for _ in range(size))
@@ -410,13 +251,11 @@ class Writer:
             return self._block(depth, looped)
         if depth and self.random.random() < 0.05:
             return self.random.choice(_LEAVING if looped else _LEAVING[:2])
-        return self._filled(self.random.choice(_WILD if self.wild else _STRAIGHT))
+        return self._filled(self.random.choice(_FORMS))
 
     def _block(self, depth: int, looped: bool) -> Block:
-        kinds = [self._if, self._if, self._loop, self._try, self._with]
-        if self.wild:
-            kinds += [self._guard, self._function]
-        return Block(tuple(self.random.choice(kinds)(depth + 1, looped)))
+        kind = self.random.choice([self._if, self._if, self._loop, self._try, self._with])
+        return Block(tuple(kind(depth + 1, looped)))
 
     def _clause(self, head: str, depth: int, looped: bool) -> Clause:
         return Clause(self._filled(head), self._body(self.random.randint(1, 3), depth, looped))
@@ -428,13 +267,8 @@ class Writer:
         if self.random.random() < 0.5:
             yield self._clause("else:", depth, looped)
 
-    def _guard(self, depth: int, looped: bool) -> Iterator[Clause]:
-        yield self._clause(self.random.choice(_GUARDS), depth, looped)
-        if self.random.random() < 0.5:
-            yield self._clause("else:", depth, looped)
-
     def _loop(self, depth: int, looped: bool) -> Iterator[Clause]:
-        yield self._clause(self.random.choice(_WILD_LOOPS if self.wild else _LOOPS), depth, looped=True)
+        yield self._clause(self.random.choice(_LOOPS), depth, looped=True)
         if self.random.random() < 0.1:
             yield self._clause("else:", depth, looped)
 
@@ -442,7 +276,7 @@ class Writer:
         yield self._clause("try:", depth, looped)
         shape = self.random.choice(["except", "except", "finally", "both", "else"])
         if shape != "finally":
-            yield self._clause(self.random.choice(_WILD_HANDLERS if self.wild else _HANDLERS), depth, looped)
+            yield self._clause(self.random.choice(_HANDLERS), depth, looped)
         if shape == "else":
             yield self._clause("else:", depth, looped)
         if shape in ("finally", "both"):
@@ -450,14 +284,6 @@ class Writer:
 
     def _with(self, depth: int, looped: bool) -> Iterator[Clause]:
         yield self._clause(self.random.choice(["with nullcontext():", "with suppress(Risk):"]), depth, looped)
-
-    def _function(self, depth: int, looped: bool) -> Iterator[Clause]:
-        if not self.functions:
-            yield from self._if(depth, looped)
-            return
-        clause = self._clause(f"def {self.functions.pop()}() -> None:", depth, looped=False)
-        outer = (f"nonlocal {', '.join(_VARIABLES)}",) if self.random.random() < 0.5 else ()
-        yield replace(clause, body=(*outer, *clause.body))
 
     def _filled(self, form: str) -> str:
         self.numbers += 1

@@ -87,11 +87,6 @@ class Choices:
         found = not_empty(items)
         return found[: self.choose(min(len(found), self.repeats) + 1)]
 
-    def tells(self, facts: Facts, line: int, outcome: object) -> bool:
-        """Notes which way an ``if`` goes."""
-        facts.outcomes.setdefault(line, set()).add(bool(outcome))
-        return bool(outcome)
-
     def following(self) -> list[int] | None:
         """The script of the next way; None after the last."""
         script = self.taken.copy()
@@ -121,8 +116,6 @@ class Facts:
     """Lines that did not, on some way."""
     illegal: list[int] = field(default_factory=list)
     """Lines that failed for another reason, or that nothing can follow."""
-    outcomes: dict[int, set[bool]] = field(default_factory=dict)
-    """Which ways each ``if`` went, by its line."""
 
 
 @dataclass
@@ -132,14 +125,12 @@ class Watch:
     Attributes:
         counts: the line is reached when the statement is; not so for a comprehension, which may have no rows.
         goes_on: without the field the statement does nothing, and mypy takes it so.
-        caught: the program itself handles what a missing field raises.
     """
 
     facts: Facts
     line: int
     counts: bool
     goes_on: bool
-    caught: bool
 
     def __enter__(self) -> None:
         if self.counts:
@@ -152,21 +143,18 @@ class Watch:
             return False
         if isinstance(error, MissingFieldError):
             self.facts.lacked.add(self.line)
-            if self.goes_on or self.caught:
-                return not self.caught
+            if self.goes_on:
+                return True
         self.facts.illegal.append(self.line)
         raise _Stop
 
 
 class _Instrument(ast.NodeTransformer):
-    """Puts every statement into ``with watch(line, counts, goes_on, caught):``."""
-
-    def __init__(self) -> None:
-        self.caught = False
+    """Puts every statement into ``with watch(line, counts, goes_on):``."""
 
     def visit(self, node: ast.AST) -> Any:
         node = super().visit(node)
-        plain = (ast.FunctionDef, ast.Nonlocal, ast.Return, ast.Raise, ast.Break, ast.Continue, ast.Pass)
+        plain = (ast.FunctionDef, ast.Return, ast.Raise, ast.Break, ast.Continue, ast.Pass)
         if isinstance(node, ast.stmt) and not isinstance(node, plain):
             return self._watched(node)
         return node
@@ -175,11 +163,6 @@ class _Instrument(ast.NodeTransformer):
         self.generic_visit(node)
         if "range" not in ast.unparse(node.iter):
             node.iter = ast.Call(ast.Name("some", ast.Load()), [node.iter], [])
-        return node
-
-    def visit_If(self, node: ast.If) -> ast.If:
-        self.generic_visit(node)
-        node.test = ast.Call(ast.Name("tells", ast.Load()), [ast.Constant(node.lineno), node.test], [])
         return node
 
     def visit_ListComp(self, node: ast.ListComp) -> ast.ListComp:
@@ -192,30 +175,15 @@ class _Instrument(ast.NodeTransformer):
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         """Programs are given what they import."""
 
-    def visit_Try(self, node: ast.Try) -> ast.Try:
-        outside = self.caught
-        self.caught = outside or any(ast.unparse(h.type or h) != "Risk" for h in node.handlers)
-        node.body = [self.visit(statement) for statement in node.body]
-        self.caught = outside
-        for statements in (node.orelse, node.finalbody, *(handler.body for handler in node.handlers)):
-            statements[:] = [self.visit(statement) for statement in statements]
-        return node
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
-        outside, self.caught = self.caught, False
-        self.generic_visit(node)
-        self.caught = outside
-        return node
-
     def _watched(self, node: ast.stmt) -> ast.With:
         counts = not isinstance(node, ast.Expr) or not isinstance(node.value, ast.ListComp)
-        arguments = (node.lineno, counts, _may_go_on(node), self.caught)
+        arguments = (node.lineno, counts, may_go_on(node))
         call = ast.Call(ast.Name("watch", ast.Load()), [ast.Constant(argument) for argument in arguments], [])
         return ast.copy_location(ast.With([ast.withitem(call)], [node]), node)
 
 
-def _may_go_on(node: ast.stmt) -> bool:
-    # it binds no name, and stores no field
+def may_go_on(node: ast.stmt) -> bool:
+    """Return whether a statement without its field does nothing: it binds no name, and stores nothing that it reads."""
     if isinstance(node, ast.Assign):
         named = any(isinstance(target, (ast.Name, ast.Tuple)) for target in node.targets)
         reads = any(isinstance(part, (ast.Attribute, ast.Subscript)) for part in ast.walk(node.value))
@@ -261,44 +229,14 @@ def _run_once(code: Any, choices: Choices, facts: Facts) -> None:
         "risky": choices.risky,
         "value": lambda: np.zeros((4, 2)),
         "look": lambda _: None,
-        "add_x": _add_x,
-        "add_new": _add_new,
         "watch": partial(Watch, facts),
         "reached": facts.reached.add,
         "not_empty": not_empty,
         "some": choices.some,
-        "tells": partial(choices.tells, facts),
-        **_world(),
     }
     exec(code, names)
     with contextlib.suppress(Risk, MissingFieldError, _Stop):
         names["program"]()
-
-
-def _world() -> dict[str, Any]:
-    """What ``world.py`` and ``elsewhere.py`` define, made anew for each run."""
-    settings = Batch(x=np.zeros((4, 2)), obs=Batch(x=np.zeros((4, 2))))
-
-    class Box:
-        def __init__(self) -> None:
-            self.held = Batch(x=np.zeros((4, 2)), y=np.zeros((4, 2)))
-
-        def fill(self) -> None:
-            self.held["new"] = np.zeros((4, 2))
-
-    def fill_settings() -> None:
-        settings["new"] = np.zeros((4, 2))
-
-    return {"SETTINGS": settings, "Box": Box, "fill_settings": fill_settings}
-
-
-def _add_x(batch: Batch) -> None:
-    batch["x"] = np.zeros((4, 2))
-
-
-def _add_new(batch: Batch) -> Batch:
-    batch["new"] = np.zeros((4, 2))
-    return batch
 
 
 def legal(body: Body, repeats: int = 2) -> tuple[Body, Facts] | None:
@@ -317,9 +255,9 @@ def legal(body: Body, repeats: int = 2) -> tuple[Body, Facts] | None:
             body = changed(body, place, lambda _: ())
 
 
-def draw(seed: int, wild: bool, number: int) -> list[tuple[Body, Facts]]:
+def draw(seed: int, number: int) -> list[tuple[Body, Facts]]:
     """Programs, always the same ones for a seed."""
-    writer = Writer(Random(seed), wild)
+    writer = Writer(Random(seed))
     found: list[tuple[Body, Facts]] = []
     while len(found) < number:
         program = legal(writer.program())
@@ -391,11 +329,6 @@ def _names_in(node: ast.AST) -> Sequence[str]:
     return [node.arg] if isinstance(node, ast.keyword) and node.arg is not None else []
 
 
-def _end_of_loops(node: ast.stmt, loops: Sequence[ast.stmt]) -> int:
-    """The last line that may run before the statement does."""
-    return max([node.lineno, *(loop.end_lineno or 0 for loop in loops if _is_within(node, loop))])
-
-
 def _is_within(node: ast.stmt, loop: ast.stmt) -> bool:
     return loop.lineno <= node.lineno <= (loop.end_lineno or 0)
 
@@ -411,22 +344,3 @@ def removed_in_loops(text: str) -> set[int]:
         if isinstance(statement, ast.stmt)
         and _names(statement) & _names(*(node for node in ast.walk(loop) if isinstance(node, ast.Delete)))
     }
-
-
-def one_way(text: str, facts: Facts) -> dict[int, set[str]]:
-    """Lines below an ``if`` that always goes one way, with the fields that they have and it does not ask for.
-
-    Of those the plugin may say what would be so if it went the other way, and likewise of the fields in a conditional
-    expression that tests a flag.
-    """
-    tree = ast.parse(text)
-    choices = [node for node in ast.walk(tree) if isinstance(node, ast.IfExp) and isinstance(node.test, ast.Name)]
-    guards = [n for n in ast.walk(tree) if isinstance(n, ast.If) and len(facts.outcomes.get(n.lineno, ())) == 1]
-    loops = [node for node in ast.walk(tree) if isinstance(node, (ast.For, ast.While))]
-    below = {
-        statement.lineno: _names(statement) - _names(*(guard.test for guard in above))
-        for statement in ast.walk(tree)
-        if isinstance(statement, ast.stmt)
-        if (above := [guard for guard in guards if guard.lineno < _end_of_loops(statement, loops)])
-    }
-    return below | {one.lineno: _names(one.body, one.orelse) | below.get(one.lineno, set()) for one in choices}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
 from doctest import DocTestParser
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from mypy.errorcodes import ErrorCode
 import typedbatch
 from tests.typing.caches import PLUGIN, warm
 from tests.typing.checkers import run_tool
+from tests.typing.marks import shown_in
 from typedbatch.mypy import messages
 from typedbatch.mypy.engine import report
 
@@ -38,16 +38,6 @@ def blocks(page: Path) -> list[str]:
     return [block if "import" in block else BEFORE + block for block in found if "# error: " in block]
 
 
-def shown(block: str) -> Iterator[str]:
-    """The reports that a block shows, each in a comment below its line."""
-    code = 0
-    for number, line in enumerate(block.splitlines(), 1):
-        if line.strip().startswith("# error: "):
-            yield f"page.py:{code}: {line.strip()[2:]}"
-        else:
-            code = number
-
-
 @pytest.fixture(scope="module")
 def printed(kept: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[str]]:
     """What mypy prints of each block; of all in one run."""
@@ -64,7 +54,7 @@ def printed(kept: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, l
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_a_page_shows_what_mypy_prints(page: Path, printed: dict[str, list[str]]) -> None:
     for block in blocks(page):
-        assert printed[block] == list(shown(block))
+        assert printed[block] == [f"page.py:{line}: error: {text}" for line, text in shown_in(block)]
 
 
 # What the pages show at run time although mypy refuses it. numpy's types say that np.exp gives an array, and no type

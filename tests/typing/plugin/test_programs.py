@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import runpy
 from pathlib import Path
 
@@ -10,9 +9,9 @@ import pytest
 
 from tests.typing import checkers
 from tests.typing.caches import warm
-from tests.typing.checkers import CHECKERS, MYPYS, CheckerMissingError, is_alone, with_plugin
-from tests.typing.marks import Program, differences, prepare
-from tests.typing.versions import each
+from tests.typing.checkers import CHECKERS, MYPYS, is_alone, with_plugin
+from tests.typing.marks import Program, prepare, require_marked
+from tests.typing.versions import each, installed
 
 PROGRAMS = Path(__file__).parent / "programs"
 SOURCES = {path.name: path.read_text(encoding="utf-8") for path in sorted(PROGRAMS.glob("*.py"))}
@@ -23,16 +22,9 @@ def compare(name: str, sources: dict[str, str], place: Path, kept: Path) -> None
     folder = place / "programs"
     folder.mkdir()
     prepare(folder, sources)
-    try:
-        checker = with_plugin(CHECKERS[name])
-        diagnostics = checkers.run(checker, folder, warm(kept, checker, place / "cache"))
-    except CheckerMissingError as error:
-        if name.startswith("mypy-") and not os.environ.get("CI"):
-            pytest.skip(str(error))
-        raise
-    found = differences(name, folder, diagnostics)
-    if found:
-        pytest.fail(f"{name} differs from the marks in {len(found)} statements\n\n" + "\n\n".join(found), pytrace=False)
+    checker = with_plugin(CHECKERS[name])
+    with installed(name):
+        require_marked(name, folder, checkers.run(checker, folder, warm(kept, checker, place / "cache")))
 
 
 @pytest.mark.parametrize("name", each(MYPYS))

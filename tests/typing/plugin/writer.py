@@ -373,7 +373,7 @@ class Writer:
         yield f"    {read}  # read-tried"
         if self._chance(0.3):
             yield from self._inner(scope, depth)
-        yield "except (KeyError, AttributeError):"
+        yield self.random.choice(["except (KeyError, AttributeError):", "except Exception:"])
         yield f'    {batch}["{name}"] = A  # write-handler'
         if self._chance(0.2):
             yield "finally:"

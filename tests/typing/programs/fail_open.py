@@ -35,6 +35,7 @@ class GoalRecord(BatchRecord):
 @dataclass
 class Holder:
     batch: Batch = field(default_factory=Batch)
+    record: RolloutBatch | None = None
 
 
 def learn(batch: RolloutBatchProtocol) -> None: ...
@@ -71,10 +72,12 @@ def arguments(batch: Batch, many: list[Batch], by_name: dict[str, Batch], holder
         learn(row)  # E: unvalidated
 
 
-def elsewhere(batch: Batch, many: list[Batch]) -> Iterator[ObsBatchProtocol]:
+def elsewhere(batch: Batch, holder: Holder, rows: list[RolloutBatch]) -> Iterator[ObsBatchProtocol]:
     wanted: ObsBatchProtocol = batch  # E: unvalidated
     goals: list[Goals] = [batch]  # E: unvalidated
     function: Callable[[Batch], None] = learn  # E: unvalidated
+    holder.record = batch  # E: unvalidated
+    rows.append(batch)  # E: unvalidated
     yield batch  # E: unvalidated
     print(wanted, goals, function)
 

@@ -50,6 +50,12 @@ def set_and_read(batch: Batch) -> None:
     print(batch.info.steps.mean())  # E: narrowed-nested-write [only: pyright, basedpyright, pyrefly, ty]
 
 
+# rows that a mask of an open batch selects
+def selected(batch: Batch) -> Batch:
+    kept = batch[batch.adv > 0]
+    return kept  # E: any-index [only: mypy, zuban]
+
+
 # rows of a value whose type is a TypeVar
 def first(batch: R) -> R:
     return batch[0]  # E: typevar-row [only: pyrefly]

@@ -139,14 +139,14 @@ def asks_protocol(batch: RolloutBatchProtocol) -> Array:
 
 
 def fresh(n: int) -> RolloutBatch:
+    flags = {"terminated": np.zeros(n, np.bool_), "truncated": np.zeros(n, np.bool_)}
     made = RolloutBatch(
         obs=np.zeros((n, 4)),
         info=Batch(),
         obs_next=np.zeros((n, 4)),
         act=np.arange(n),
         rew=np.zeros(n),
-        terminated=np.zeros(n, np.bool_),
-        truncated=np.zeros(n, np.bool_),
+        **flags,
     )
     asks_record(made)
     asks_record(made[: n // 2])

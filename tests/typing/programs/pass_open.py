@@ -110,6 +110,25 @@ def from_tables(numbers: dict[str, int], arrays: dict[str, NDArray[np.float32]])
     return Batch({"a": 1}, **arrays)
 
 
+class Log(Batch):
+    """A batch with a method."""
+
+    def bump(self, name: str) -> None:
+        self[name] = self.get(name, 0.0) + 1.0
+
+
+def describe(value: object) -> str:
+    match value:
+        case Batch() if value.is_empty():
+            return "empty"
+        case Batch():
+            return ",".join(f"{key}={describe(item)}" for key, item in value.items())
+        case np.ndarray():
+            return f"{value.dtype}{list(value.shape)}"
+        case _:
+            return type(value).__name__
+
+
 def gate(table: list[dict[str, float]], b: Batch) -> int:
     assert_type(Batch(table), Batch)
     assert_type(Batch(b), Batch)
@@ -132,6 +151,10 @@ def main() -> None:
     assert explore(batch)
     assert len(from_tables({"a": 1}, {"b": np.zeros(2, np.float32)}).keys()) == 2
     assert gate([{"a": 1.0}], batch) > 0
+    log = Log()
+    log.bump("calls")
+    assert_type(log.copy(), Log)
+    assert describe(Batch(log=log, none=Batch())) == "log=calls=float64[],none=empty"
     assert len(validate(DynamicBatch(obs=[1, 2], info=Batch()), ObsBatch).obs) == 2
 
 

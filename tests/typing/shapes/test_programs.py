@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import json
-import os
 import runpy
 from collections import defaultdict
 from pathlib import Path
@@ -13,7 +12,9 @@ import pytest
 
 from tests.pairs import programs_in, right_of, wrong_of
 from tests.typing.caches import warm
-from tests.typing.checkers import CHECKERS, MYPYS, CheckerMissingError, call, command_of, with_plugin
+from tests.typing.checkers import CHECKERS, MYPYS, call, command_of, with_plugin
+from tests.typing.marks import shown_in
+from tests.typing.versions import installed
 
 HERE = Path(__file__).parent
 NOT_FOUND = {
@@ -49,12 +50,8 @@ def reported(name: str, kinds: list[str], place: Path, kept: Path) -> Reports:
     files = {f"{kind}_{file}": text for kind in kinds for file, text in TEXTS[kind].items()}
     for file, text in files.items():
         (place / file).write_text(text, encoding="utf-8")
-    try:
+    with installed(name):
         done = call(checker, [*command_of(checker, warm(kept, checker, place / "cache")), *files], place)
-    except CheckerMissingError as error:
-        if name.startswith("mypy-") and not os.environ.get("CI"):
-            pytest.skip(str(error))
-        raise
     found: Reports = defaultdict(list)
     for report in map(json.loads, filter(lambda line: line.startswith("{"), done.stdout.splitlines())):
         if report["code"] in ("batch-shape", "batch-dtype"):
@@ -73,14 +70,8 @@ def test_the_oldest_mypy_has_the_same_reports(kept: Path, tmp_path: Path) -> Non
 
 
 def worded() -> list[tuple[int, str]]:
-    """The reports that a program shows, each in a comment below its line."""
-    expected, code = [], 0
-    for number, line in enumerate(TEXTS["programs"]["fail_shapes.py"].splitlines(), 1):
-        if line.strip().startswith("# error: "):
-            expected.append((code, line.strip().removeprefix("# error: ")))
-        else:
-            code = number
-    return expected
+    """The reports that a program shows."""
+    return list(shown_in(TEXTS["programs"]["fail_shapes.py"]))
 
 
 def test_nothing_is_said_of_what_is_right(reports: Reports) -> None:

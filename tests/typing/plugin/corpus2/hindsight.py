@@ -43,7 +43,6 @@ Strategy = Literal["final", "future", "random"]
 def first_rows(batch: G, n: int) -> G:
     out = batch[:n]
     assert out.rew.shape[0] <= n
-    #! old-name: assert out.reward.shape[0] <= n
     return out
 
 
@@ -58,15 +57,12 @@ def episode(rng: np.random.Generator, number: int, length: int = 10) -> GoalStep
         act = np.clip(goal - pos + rng.normal(0, 0.5, 2), -0.3, 0.3)
         nxt = pos + act
         seen = GoalObs(pos=pos, achieved=pos, desired=goal)
-        #! forgotten-field: seen = GoalObs(pos=pos, desired=goal)
         then = GoalObs(pos=nxt, achieved=nxt, desired=goal)
         step = Batch(obs=seen, obs_next=then, act=act, rew=reward(nxt, goal))
         step.terminated = step.rew == 0
         step.truncated = np.array(t == length - 1)
         step.update(info=Batch(), episode=float(number))
-        #! misspelt-keyword: step.update(info=Batch(), episodes=float(number))
         ends = {"terminated": step.terminated, "truncated": step.truncated}
-        #! misspelt-read: ends = {"terminated": step.terminated, "truncated": step.trunc}
         record = GoalStep(obs=seen, obs_next=then, act=act, rew=step.rew, info=Batch(), episode=step.episode, **ends)
         steps.append(record)
         pos = nxt
@@ -85,7 +81,6 @@ def relabel(ep: GoalStep, how: Strategy, rng: np.random.Generator) -> Relabelled
         case "random":
             pick = rng.integers(0, n, n)
     goals = ep.obs_next.achieved[pick]
-    #! misspelt-nested: goals = ep.obs_next.acheived[pick]
     rew = reward(ep.obs_next.achieved, goals)
     moved = Batch(ep, copy=True)
     moved.obs.desired = goals
@@ -93,7 +88,6 @@ def relabel(ep: GoalStep, how: Strategy, rng: np.random.Generator) -> Relabelled
     moved.rew = rew
     moved.success = (rew == 0).astype(float)
     moved.hardness = np.linalg.norm(moved.obs.desired - moved.obs.pos, axis=-1)
-    #! misspelt-nested: moved.hardness = np.linalg.norm(moved.obs.goal - moved.obs.pos, axis=-1)
     keep = moved[moved.hardness < 5]
     keep.pop("hardness")
     return validate(keep, Relabelled)
@@ -133,13 +127,10 @@ def main() -> None:
         line.strategy = how
         table.append(line)
         print(line.strategy, int(line.rows), f"{line.rate:.2f}")
-        #! misspelt-read: print(line.strategy, int(line.rows), f"{line.success:.2f}")
     plain = extend(episodes[0], Relabelled, success=np.zeros(len(episodes[0])))
     print("before", success_rate(plain))
-    #! wrong-argument: print("before", success_rate(episodes[0]))
     batch, slots = buffer.sample(16)
     print(batch.obs.desired.shape, slots.shape, np.unique(batch.episode))
-    #! later-stage: print(batch.obs.desired.shape, slots.shape, np.unique(batch.success))
 
 
 if __name__ == "__main__":

@@ -21,7 +21,6 @@ def lab_a(rng, n=20):
 def lab_b(rng, n=12):
     b = Batch(obs=rng.normal(size=(n, 2)), act=rng.integers(0, 2, n), rew=rng.random(n))
     b.obs_next = b.obs + 0.1
-    #! old-name: b.obs_next = b.observation + 0.1
     b.terminated = np.zeros(n, bool)
     b.terminated[5::6] = True
     b.truncated = ~b.terminated & False
@@ -35,7 +34,6 @@ def clean(raw):
             raw[new] = raw.pop(old)
     if "truncated" not in raw:
         raw["truncated"] = np.zeros_like(raw["terminated"])
-        #! old-name: raw["truncated"] = np.zeros_like(raw["dones"])
     raw.setdefault("info", Batch())
     raw.setdefault("quality", np.ones(len(raw["rew"])))
     raw.rew = np.clip(raw.rew, 0, 1)
@@ -56,17 +54,14 @@ def label(data: Batch) -> Batch:
         ep.rtg = returns_to_go(ep)
         ep.length = np.full(len(ep), len(ep))
         ep.score = ep.rtg[0] * np.ones(len(ep))
-        #! misspelt-read: ep.score = ep.rtgs[0] * np.ones(len(ep))
         parts.append(ep)
     everything = cat(parts)
     everything.good = everything.score >= np.median(everything.score)
-    #! later-stage: everything.good = everything.adv >= np.median(everything.score)
     return everything
 
 
 def count_actions(batch: RolloutBatchProtocol) -> collections.Counter[int]:
     return collections.Counter(batch.act.tolist())
-    #! misspelt-read: return collections.Counter(batch.actions.tolist())
 
 
 def awr_weights(data, temp=0.3, normalise=False):
@@ -76,7 +71,6 @@ def awr_weights(data, temp=0.3, normalise=False):
         w.unit = w.clipped / w.clipped.sum()
         return w.unit
     return w.clipped
-    #! branch-field: return w.unit
 
 
 def behaviour_clone(data: Batch, weights, steps=40) -> Batch:
@@ -86,7 +80,6 @@ def behaviour_clone(data: Batch, weights, steps=40) -> Batch:
         err = (data["act"] - p) * weights / weights.mean()
         state.w += 0.5 * (err[:, None] * data["obs"]).mean(0)
         state.b += 0.5 * err.mean()
-        #! misspelt-read: state.bias += 0.5 * err.mean()
         state.step += 1
         if state.step % 20 == 0:
             state.loss = -np.mean(np.log(np.where(data["act"] == 1, p, 1 - p)))
@@ -112,14 +105,12 @@ def main() -> None:
         w = awr_weights(data, normalise=norm)
         state = behaviour_clone(data, w)
         print("loss", float(state.loss), "after", int(state.step), "p", state.final_p.mean().round(2))
-        #! misspelt-read: print("loss", float(state.loss), "after", int(state.steps), "p", state.final_p.mean().round(2))
     good = data[data["good"]]
     window = collections.deque((good[i : i + 4] for i in range(0, len(good) - 4, 4)), maxlen=3)
     last = Batch.cat(window)
     print(len(last), last.rtg.mean().round(2), last.from_sim.all())
     last.pop("rtg")
     top = Batch(obs=last.obs, size=last.length)
-    #! removed-field: top = Batch(obs=last.obs, size=last.rtg)
     print(top.obs.shape, top.size.max())
 
 

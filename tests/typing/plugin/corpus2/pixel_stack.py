@@ -54,7 +54,6 @@ class FrameStack:
     def newest(self) -> Img:
         assert self.last is not None
         image: Img = self.last.cam.front[-1]
-        #! misspelt-nested: image: Img = self.last.cam.frnot[-1]
         return image
 
 
@@ -72,7 +71,6 @@ def normalised(batch: Batch) -> Iterator[Batch]:
     scaled = Batch(batch)
     scaled.cam = Batch({c: batch["cam"][c].astype(np.float32) / 255 for c in CAMERAS})
     scaled.mean = np.mean([scaled.cam.front.mean(), scaled.cam.wrist.mean()])
-    #! misspelt-nested: scaled.mean = np.mean([scaled.cam.front.mean(), scaled.cam.hand.mean()])
     try:
         yield scaled
     finally:
@@ -87,9 +85,7 @@ class Encoder(nn.Module):
 
     def forward(self, obs: RobotObs) -> Tensor:
         parts = [self.towers["front"](obs.cam.front.flatten(1)), self.towers["wrist"](obs.cam.wrist.flatten(1))]
-        #! misspelt-nested: parts = [self.towers["front"](obs.cam.front.flatten(1)), self.towers["wrist"](obs.cam.rist.flatten(1))]
         y: Tensor = self.head(torch.cat([*parts, obs.joints], -1))
-        #! batch-for-array: y: Tensor = self.head(torch.cat([obs.cam, obs.joints], -1))
         return y
 
 
@@ -101,7 +97,6 @@ def collect(seed: int, steps: int, depth: bool = False) -> Batch:
     for t in range(steps):
         raw = render(rng, joints, depth)
         row = Batch(obs=fs.push(raw), grip=raw["gripper"])
-        #! missing-field: row = Batch(obs=fs.push(raw), grip=fs.push(raw)["gripper"])
         act = rng.normal(size=2).astype(np.float32)
         joints = joints + 0.1 * np.append(act, 0.01).astype(np.float32)
         row.act = act
@@ -120,7 +115,6 @@ def collect(seed: int, steps: int, depth: bool = False) -> Batch:
 def to_obs(batch: Batch) -> RobotObs:
     t = batch.to_torch(dtype=torch.float32)
     return validate(Batch(cam=t["cam"], joints=t["joints"]), RobotObs)
-    #! forgotten-field: return validate(Batch(cam=t["cam"]), RobotObs)
 
 
 def main() -> None:
@@ -142,17 +136,14 @@ def main() -> None:
                 pred = net(to_obs(scaled))
                 brightness = float(scaled["mean"])
             loss = ((pred - torch.as_tensor(mb["act"])) ** 2).mean()
-            #! misspelt-item: loss = ((pred - torch.as_tensor(mb["acts"])) ** 2).mean()
             opt.zero_grad()
             loss.backward()
             opt.step()
             losses.append(float(loss.detach()))
             if epoch == 0 and i == 0:
                 first = Batch(brightness=brightness, ids=mb.index)
-                #! removed-field: first = Batch(brightness=scaled.mean.item(), ids=mb.index)
                 print("first", first.ids.tolist(), f"{first.brightness:.2f}")
     print("loss", losses[0] > losses[-1], both.index[-1], both.rew.mean().round(2))
-    #! misspelt-read: print("loss", losses[0] > losses[-1], both.idx[-1], both.rew.mean().round(2))
 
 
 if __name__ == "__main__":

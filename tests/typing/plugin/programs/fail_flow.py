@@ -1,4 +1,4 @@
-"""Fields that are there on some ways through a program only, or no more, or not yet."""
+"""Fields that are there on some ways through a program only: as random programs have it, and as these do not."""
 
 import contextlib
 from collections.abc import Iterator
@@ -37,39 +37,6 @@ def one_branch(flag: bool) -> None:
     learn(b)
 
 
-def other_branch(flag: bool) -> None:
-    b = Batch(rew=np.ones(3))
-    if flag:
-        b.adv = b.rew
-        print(b.adv)
-    else:
-        print(b.adv)  # E: read-in-other-branch: adv
-        b.value = b.rew
-    print(b.rew, b.value)  # E: maybe-after-else: value
-
-
-def chain(kind: str) -> Array:
-    b = Batch(rew=np.ones(3))
-    if kind == "sum":
-        b.target = b.rew.sum()
-    elif kind == "mean":
-        b["target"] = b.rew.mean()
-    elif kind == "max":
-        b.tgt = b.rew.max()
-    else:
-        raise ValueError(kind)
-    return b.target  # E: maybe-after-elif: target
-
-
-def no_else(kind: str) -> None:
-    b = Batch(rew=np.ones(3))
-    if kind == "sum":
-        b.update(target=b.rew.sum())
-    elif kind == "mean":
-        b.update(tgt=b.rew.mean())
-    print(b["target"])  # E: maybe-item: target
-
-
 def deleted_in_branch(flag: bool) -> None:
     b = Batch(rew=np.ones(3), mask=np.ones(3), weight=np.ones(3))
     if flag:
@@ -81,15 +48,6 @@ def deleted_in_branch(flag: bool) -> None:
     print(b.rew)
 
 
-def guarded(flag: bool) -> None:
-    b = Batch(rew=np.ones(3))
-    if flag:
-        b.mask = np.ones(3)
-        print(b.mask)
-        print(b.msak)  # E: misspelt-in-branch: msak
-    print(b.mask)  # E: maybe-after-if: mask
-
-
 def handled(raw: str) -> None:
     b = Batch(rew=[1.0])
     try:
@@ -97,17 +55,6 @@ def handled(raw: str) -> None:
     except ValueError:
         print("no scale")
     print(b.scale)  # E: maybe-after-try: scale
-
-
-def cleaned(raw: str) -> None:
-    b = Batch(rew=[1.0])
-    try:
-        value = float(raw)
-        b.scale = value
-    finally:
-        b.done = True
-    print(b.done, b.scale)
-    print(b.dnoe)  # E: misspelt-after-try: dnoe
 
 
 def measured() -> None:
@@ -129,51 +76,6 @@ def matched(kind: int) -> None:
         case _:
             b.out = b.rew
     print(b.out)  # E: maybe-after-match: out
-
-
-def two_batches(flag: bool) -> None:
-    if flag:
-        b = Batch(obs=np.ones(2), mask=np.ones(2))
-    else:
-        b = Batch(obs=np.ones(2))
-    print(b.obs)
-    print(b.mask)  # E: maybe-other-batch: mask
-
-
-def conditional(flag: bool) -> None:
-    b = Batch(rew=np.ones(3), done=np.zeros(3)) if flag else Batch(rew=np.zeros(3))
-    print(b.rew)
-    print(b.reward)  # E: misspelt-after-conditional: reward
-
-
-def rebound() -> None:
-    b = Batch(obs=np.zeros((2, 3)), rew=np.ones(2))
-    print(b.obs)
-    b = Batch(act=np.zeros(2, int))
-    print(b.act)
-    print(b.obs)  # E: read-of-old-batch: obs
-    b.obs = np.zeros(2)
-    print(b.obs)
-    b = b[:1]
-    print(b.rew)  # E: read-of-old-batch: rew
-
-
-def loops(steps: int) -> None:
-    b = Batch(rew=np.ones(3))
-    for step in range(steps):
-        b.step = step
-        print(b.steps)  # E: misspelt-in-loop: steps
-    print(b.step)
-    while steps:
-        print(b.lfet)  # E: misspelt-in-loop: lfet
-        b.left = steps
-        steps -= 1
-    b = Batch(rew=np.ones(3))
-    for row in b:
-        print(row.rew)
-        print(row.act)  # E: no-such-field-of-row: act
-    for i, row in enumerate(b):
-        print(i, row.reward)  # E: misspelt-in-row: reward
 
 
 def comprehensions() -> None:
@@ -228,14 +130,6 @@ def after_protocol() -> None:
     print(b.bonus, b.whatever)
 
 
-def augmented() -> None:
-    b = Batch(rew=np.ones(3))
-    b.rew += 1
-    b.count += 1  # E: augmented-before-write: count
-    b.rwe *= 2  # E: augmented-misspelt: rwe
-    b["total"] -= 1  # E: augmented-item: total
-
-
 def chained() -> None:
     a, b = Batch(x=1.0), Batch(y=2.0)
     a.z = b.z = 3.0
@@ -243,21 +137,3 @@ def chained() -> None:
     print(a.y)  # E: other-batch: y
     print(b.x)  # E: other-batch: x
     a.x, b.y = b.y, a.xx  # E: misspelt-in-tuple: xx
-
-
-def deleted() -> None:
-    b = Batch(rew=np.ones(3), tmp=np.ones(3))
-    del b.tmp
-    print(b.tmp)  # E: read-after-delete: tmp
-    del b.tmp  # E: deleted-twice: tmp
-    del b["rew"]
-    print(b["rew"])  # E: read-after-delete: rew
-    del b["rwe"]  # E: delete-misspelt: rwe
-
-
-def cleared() -> None:
-    b = Batch(rew=np.ones(3))
-    b.clear()
-    print(b.rew)  # E: read-after-clear: rew
-    b.y = 2.0
-    print(b.y)

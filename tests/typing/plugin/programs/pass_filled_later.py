@@ -71,25 +71,7 @@ class Held:
     def fill(self) -> None:
         self.data.x = A
 
-    def go(self) -> None:
-        self.data = Batch(x={})
-        self.fill()
-        use_x(self.data)
-
-    def go2(self) -> None:
-        self.data.x = Batch()
-        self.fill()
-        use_x(self.data)
-        print(total(self.data.x))
-
-    def go3(self) -> None:
-        b = Batch(x=Batch())
-        self.data = b
-        self.fill()
-        use_x(b)
-        print(total(b.x))
-
-    def go4(self) -> None:
+    def filled(self) -> None:
         self.data = Batch(x=None)
         self.fill()
         use_x(self.data)
@@ -98,11 +80,11 @@ class Held:
     def convert(self) -> None:
         self.np.x = torch.as_tensor(self.np.x)
 
-    def go5(self) -> None:
+    def converted(self) -> None:
         self.convert()
         use_t(self.np)
 
-    def go6(self) -> None:
+    def filled_again(self) -> None:
         self.data = Batch(x=None)
         self.data.x = None
         self.fill()
@@ -184,20 +166,6 @@ class Attr:
         return self.data.y
 
 
-G = Batch(x=None, y={})
-
-
-def fill_g() -> None:
-    G.x = A
-    G.y = A
-
-
-def use_g() -> None:
-    fill_g()
-    print(total(G.x), total(G.y), G.x.mean())
-    use_x(G)
-
-
 def nested() -> None:
     b = Batch(obs=Batch())
     b.obs.x = A
@@ -255,32 +223,6 @@ def containers() -> None:
     print(total(ss[0][0].x))
 
 
-class Lists:
-    def __init__(self) -> None:
-        self.xs = [Batch(x=None) for _ in range(2)]
-        self.ys = {"a": Batch(x=None)}
-        self.zs = (Batch(x=None), 1)
-        self.vs = [Batch(x={}), Batch(x={})]
-
-    def fill(self) -> None:
-        for x in self.xs:
-            x.x = A
-        self.ys["a"].x = A
-        self.zs[0].x = A
-        for b in self.vs:
-            fill(b)
-
-    def go(self) -> None:
-        self.fill()
-        print(total(self.xs[0].x), total(self.ys["a"].x), total(self.zs[0].x), total(self.vs[0].x))
-        for x in self.xs:
-            print(total(x.x), x.x.mean())
-        use_x(self.xs[0])
-        use_x(self.ys["a"])
-        use_x(self.zs[0])
-        use_x(self.vs[0])
-
-
 def loops() -> None:
     b = Batch(x=None)
     for _ in range(3):
@@ -310,19 +252,14 @@ def total_of(x: Array) -> Array:
 if __name__ == "__main__":
     stale()
     h = Held()
-    h.go()
-    h.go2()
-    h.go3()
-    h.go4()
-    h.go5()
-    h.go6()
+    h.filled()
+    h.converted()
+    h.filled_again()
     reads()
     a = Attr()
     a.go()
     a.back()
 
-    use_g()
     nested()
     containers()
-    Lists().go()
     loops()

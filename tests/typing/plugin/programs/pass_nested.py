@@ -96,6 +96,9 @@ def rows_of_dicts() -> None:
     print(d.obs.cam.shape)
     e = Batch(infos=[{"TimeLimit": {"truncated": False}} for _ in range(2)])
     print(e.infos)
+    rows = [Batch(a=1.0), Batch(a=2.0)]
+    f = Batch(rows=rows).copy()
+    print(f.rows.a, rows.copy()[0].a)
 
 
 def partly(flag: bool) -> Array:
@@ -205,6 +208,7 @@ def names() -> list[str]:
     for name in ("obs", "act"):
         print(b[name], b.get(name))
     print(b["items"], b["not an identifier"], b.get("items"), b.get("nothing"), b.get("nothing", 0))
+    assert b.allclose(b.copy())
     return sorted(b.keys())
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 from collections import deque
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, ClassVar, assert_type
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -202,20 +201,6 @@ def functions_in_functions() -> float:
     return totals["sum"] + float(stats.last)
 
 
-def copies() -> None:
-    b = Batch(obs=np.zeros(3), info={"id": [1, 2, 3]})
-    c = b.copy()
-    c.act = np.ones(3)
-    d = copy.deepcopy(b)
-    d.rew = d.obs
-    e = Batch(b, act=[1, 2, 3])
-    f = Batch(b, copy=True)
-    g = b[[0, 1]]
-    h = Batch.empty(b)
-    print(c.act, d.rew, e.act, e.obs, f.obs, g.info.id, h.obs, c.info.id, look(e))
-    assert_type(f.obs.sum(), Any)
-
-
 def main() -> None:
     write_module()
     read_module(), read_written(), tables()
@@ -232,7 +217,6 @@ def main() -> None:
     run.keep(Batch(score=2.0))
     print(run.last["score"], run.best["score"] if run.best is not None else None, run.all[0]["score"])
     lists_of_batches(), functions_in_functions()
-    copies()
 
 
 main()

@@ -12,7 +12,6 @@ from banditlab.policies import POLICIES
 def main():
     logs = [make_log(0), make_log(1, delayed=True)]
     print("delay", logs[1].delay.mean())
-    #! branch-field: print("delay", logs[0].delay.mean())
     everything = merge(*logs)
     train, test = split(everything)
     results = {}
@@ -23,12 +22,10 @@ def main():
         est = ips(policy, test)
         ci = bootstrap(policy, test, 8, np.random.default_rng(0))
         results[name] = Batch(value=est.snips, low=ci.low, high=ci.high, matches=est.matches)
-        #! misspelt-read: results[name] = Batch(value=est.snips, low=ci.lower, high=ci.high, matches=est.matches)
         if name == "greedy":
             print(policy.state.name, policy.state.pulls.tolist())
     for name, r in results.items():
         print(name, round(float(r.value), 3), "in", [round(float(r.low), 3), round(float(r.high), 3)], int(r.matches))
-        #! misspelt-read: print(name, round(float(r.value), 3), "in", [round(float(r.lo), 3), round(float(r.high), 3)], int(r.matches))
     best = max(results.values(), key=lambda r: r.value)
     best.chosen = True
     print(sum("chosen" in r for r in results.values()), train.is_train.all(), "is_train" in test)

@@ -13,7 +13,6 @@ def make_log(seed, n=60, arms=3, delayed=False):
     p = np.exp(scores * 0.3)
     log.prob = p / p.sum(1, keepdims=True)
     log.act = np.array([rng.choice(arms, p=q) for q in log.prob])
-    #! misspelt-read: log.act = np.array([rng.choice(arms, p=q) for q in log.probs])
     log.rew = (scores[np.arange(n), log.act] + rng.normal(0, 0.1, n) > 0).astype(float)
     if delayed:
         log.delay = rng.integers(0, 5, n)
@@ -36,5 +35,4 @@ def merge(*logs):
         del part.prob
     out = cat(parts)
     out.weight = 1 / out.prop
-    #! removed-field: out.weight = 1 / out.prob.max(1)
     return out

@@ -11,7 +11,6 @@ def choices(policy, log):
 
 def ips(policy, log, clip=None):
     w = Batch(match=choices(policy, log) == log["act"], inv=log["weight"])
-    #! misspelt-item: w = Batch(match=choices(policy, log) == log["act"], inv=log["weights"])
     if clip:
         w.cut = np.minimum(w.inv, clip)
         used = w.cut
@@ -23,7 +22,6 @@ def ips(policy, log, clip=None):
         out.clipped = (w.cut < w.inv).mean()
     out.matches = w.match.sum()
     return out
-    #! misspelt-read: return out if w.mached.any() else None
 
 
 def bootstrap(policy, log, n, rng):
@@ -35,4 +33,3 @@ def bootstrap(policy, log, n, rng):
     table = stack(rows)
     table.v.sort()
     return Batch(low=table.v[0], high=table.v[-1], clipped=table.clipped.mean())
-    #! old-name: return Batch(low=table.snips[0], high=table.snips[-1], clipped=table.clipped.mean())

@@ -15,16 +15,13 @@ class LinUCB:
         est.mean = est.theta @ ctx
         est.width = np.sqrt(((np.linalg.inv(self.state.a) @ ctx) * ctx).sum(-1))
         est.bound = est.mean + self.alpha * est.width
-        #! misspelt-read: est.bound = est.means + self.alpha * est.width
         return int(est.bound.argmax())
 
     def learn(self, row):
         k = int(row["act"])
         self.state.a[k] += np.outer(row["ctx"], row["ctx"])
         self.state.b[k] += row["rew"] * row["ctx"]
-        #! old-name: self.state.b[k] += row["reward"] * row["ctx"]
         self.state.pulls[k] += 1
-        #! misspelt-read: self.state.counts[k] += 1
 
 
 class Greedy(LinUCB):

@@ -1,1 +1,0 @@
-"""A curriculum: tasks get harder as the learner succeeds."""

@@ -1,1 +1,0 @@
-"""PPO in a package: config, nets, collector, algorithm, trainer."""

@@ -1,1 +1,0 @@
-"""Supervised start, reward model, policy update: the three stages on toy sequences."""
