@@ -7,7 +7,7 @@ from __future__ import annotations
 
 BUDGET = {
     "_core": (12, 1880),
-    "_lsp": (21, 2830),
+    "_lsp": (21, 2840),
     "_ops": (21, 4300),
     "_validation": (6, 1100),
     "audit": (18, 4850),
@@ -23,6 +23,6 @@ BUDGET = {
     "testing": (6, 640),
     "training": (15, 2810),
     "top": (22, 4220),
-    "tests": (711, 106640),
+    "tests": (712, 106740),
 }
 """Numbers of modules and lines; ``top`` is all modules outside of folders, ``tests`` all tests and programs in them."""

@@ -7,6 +7,7 @@ import pytest
 from tests.lsp.client import Editor
 
 pytestmark = pytest.mark.slow
+NEEDS_TORCH = True
 
 PROGRAM = """\
 import numpy as np

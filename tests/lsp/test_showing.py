@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 pytestmark = pytest.mark.slow
+NEEDS_TORCH = True
 
 PROGRAM = """\
 import numpy as np
