@@ -7,7 +7,6 @@ import pytest
 from tests.lsp.client import Editor
 
 pytestmark = pytest.mark.slow
-NEEDS_TORCH = True
 
 PROGRAM = """\
 import numpy as np
@@ -106,18 +105,6 @@ def test_of_a_batch_that_is_given_the_fields_of_the_file_are_offered_last(editor
 )
 def test_what_the_other_server_offers_is_not_offered_twice(editor, name, line):
     assert offered(editor, name, line, "INSIDE") == []
-
-
-def test_a_field_comes_with_its_kind_dtype_and_shape(editor):
-    made = "Batch(obs=torch.arange(12).view(3, 4), info=Batch(t=1))"
-    text = f"import torch\nfrom typedbatch import Batch\n\nbatch = {made}\nbatch\n"
-    editor.open("kinds.py", text)
-    editor.type("kinds.py", text.replace("batch\n", "batch.\n"))
-    found = editor.complete("kinds.py", "\nbatch.|\n")
-    assert [(one["label"], one["labelDetails"]["description"]) for one in found] == [
-        ("obs", "Tensor int64 (3, 4)"),
-        ("info", "Batch(t)"),
-    ]
 
 
 def test_other_functions_are_checked_only_where_they_matter(editor):
