@@ -5,14 +5,17 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterable
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import pytest
 
@@ -47,10 +50,30 @@ number: int = "no number"
 """
 
 
+@dataclass(frozen=True)
+class Environment:
+    """Packages that the code imports, and caches that all tests here share, as mypy spends most of its time on numpy.
+
+    Attributes:
+        python: Python of the packages.
+        caches: Folder of a cache for each set of settings, as mypy uses nothing that it has found under other ones.
+    """
+
+    python: Path
+    caches: Path
+
+    def cache_for(self, folder: Path) -> Path:
+        """Return the folder of the cache for a project."""
+        files = [folder / name for name in ("mypy.ini", "pyproject.toml")]
+        settings = "".join(file.read_text("utf-8") for file in files if file.exists())
+        matter = re.findall(r"^(?:plugins|check_untyped_defs|shapes).*", settings, re.MULTILINE)
+        return self.caches / f"{crc32(repr(matter).encode()):x}"
+
+
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache that all tests here share, as mypy spends most of its time on numpy and torch."""
-    return tmp_path_factory.mktemp("cache")
+def environment(without_torch: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """An environment without torch, for which mypy needs four times as long."""
+    return Environment(without_torch, tmp_path_factory.mktemp("caches"))
 
 
 def project(folder: Path, files: dict[str, str]) -> None:
@@ -60,9 +83,10 @@ def project(folder: Path, files: dict[str, str]) -> None:
         path.write_text(text, encoding="utf-8")
 
 
-def checked(folder: Path, cache: Path, files: dict[str, str], *paths: str) -> Checked:
+def checked(folder: Path, environment: Environment, files: dict[str, str], *paths: str) -> Checked:
     project(folder, files)
-    return check([Path(path) for path in paths], cache=cache, folder=folder)
+    cache = environment.cache_for(folder)
+    return check([Path(path) for path in paths], python=environment.python, cache=cache, folder=folder)
 
 
 def lines(result: Checked) -> list[str]:
@@ -70,24 +94,24 @@ def lines(result: Checked) -> list[str]:
     return [str(one) for one in result.found]
 
 
-def test_functions_without_annotations_are_looked_at(tmp_path, cache):
-    assert lines(checked(tmp_path, cache, {"a.py": UNTYPED})) == [
+def test_functions_without_annotations_are_looked_at(tmp_path, environment):
+    assert lines(checked(tmp_path, environment, {"a.py": UNTYPED})) == [
         'a.py:5:12: error: Batch has no field "rew"; it has act, obs  [batch-field]'
     ]
 
 
-def test_a_batch_that_is_returned_has_a_code_of_its_own(tmp_path, cache):
-    (line,) = lines(checked(tmp_path, cache, {"a.py": RETURNED}))
+def test_a_batch_that_is_returned_has_a_code_of_its_own(tmp_path, environment):
+    (line,) = lines(checked(tmp_path, environment, {"a.py": RETURNED}))
     assert line == 'a.py:6:12: error: Batch lacks "info", "obs" of ObsBatchProtocol; it has act  [batch-argument]'
 
 
-def test_what_mypy_says_of_other_things_is_left_out(tmp_path, cache):
-    assert lines(checked(tmp_path, cache, {"a.py": FOREIGN})) == []
+def test_what_mypy_says_of_other_things_is_left_out(tmp_path, environment):
+    assert lines(checked(tmp_path, environment, {"a.py": FOREIGN})) == []
 
 
-def test_a_file_that_is_no_python_does_not_stop_the_others(tmp_path, cache):
+def test_a_file_that_is_no_python_does_not_stop_the_others(tmp_path, environment):
     files = {"a.py": f"import b\n{UNTYPED}", "b.py": "def f(:\n", "c.py": "x = (\n"}
-    result = checked(tmp_path, cache, files)
+    result = checked(tmp_path, environment, files)
     assert [(one.file, one.code) for one in result.found] == [
         ("a.py", "batch-field"),
         ("b.py", "syntax"),
@@ -95,9 +119,9 @@ def test_a_file_that_is_no_python_does_not_stop_the_others(tmp_path, cache):
     ]
 
 
-def test_a_file_that_is_imported_and_is_no_python_does_not_stop_the_others(tmp_path, cache):
+def test_a_file_that_is_imported_and_is_no_python_does_not_stop_the_others(tmp_path, environment):
     files = {"a.py": f"import b\nimport deep.d\n{UNTYPED}", "b.py": "def f(:\n", "deep/d.py": "x = (\n"}
-    result = checked(tmp_path, cache, files, "a.py")
+    result = checked(tmp_path, environment, files, "a.py")
     assert {(one.file, one.code) for one in result.found} == {
         ("a.py", "batch-field"),
         ("b.py", "syntax"),
@@ -105,19 +129,19 @@ def test_a_file_that_is_imported_and_is_no_python_does_not_stop_the_others(tmp_p
     }
 
 
-def test_files_of_one_name_in_several_folders_are_no_failure(tmp_path, cache):
+def test_files_of_one_name_in_several_folders_are_no_failure(tmp_path, environment):
     files = {"one/run.py": UNTYPED, "two/run.py": UNTYPED, "src/mine/__init__.py": "", "src/mine/run.py": UNTYPED}
     files["one/use.py"] = "import mine.run\nmine.run.learn()\n"
-    assert [one.file for one in checked(tmp_path, cache, files).found] == [
+    assert [one.file for one in checked(tmp_path, environment, files).found] == [
         "one/run.py",
         "src/mine/run.py",
         "two/run.py",
     ]
 
 
-def test_names_of_files_may_be_odd(tmp_path, cache):
+def test_names_of_files_may_be_odd(tmp_path, environment):
     files = {"-x.py": UNTYPED, "with space/a+(1).py": "x = (\n", "[b].py": "def f(:\n", "c.py": UNTYPED}
-    result = checked(tmp_path, cache, files, "-x.py", "with space", "[b].py", "c.py")
+    result = checked(tmp_path, environment, files, "-x.py", "with space", "[b].py", "c.py")
     assert [(one.file, one.code) for one in result.found] == [
         ("-x.py", "batch-field"),
         ("[b].py", "syntax"),
@@ -126,7 +150,7 @@ def test_names_of_files_may_be_odd(tmp_path, cache):
     ]
 
 
-def test_settings_that_say_where_code_is_are_kept(tmp_path, cache):
+def test_settings_that_say_where_code_is_are_kept(tmp_path, environment):
     settings = """\
 [tool.mypy]
 exclude = ["old/.*", "older"]
@@ -137,10 +161,10 @@ shapes = false
 """
     files = {"pyproject.toml": settings, "old/a.py": UNTYPED, "older.py": UNTYPED, "new.py": UNTYPED}
     files["old/template.py"] = "{{ not python }} (\n"
-    assert [one.file for one in checked(tmp_path, cache, files).found] == ["new.py"]
+    assert [one.file for one in checked(tmp_path, environment, files).found] == ["new.py"]
 
 
-def test_a_project_with_the_plugin_keeps_its_settings(tmp_path, cache):
+def test_a_project_with_the_plugin_keeps_its_settings(tmp_path, environment):
     """Errors that are ignored there stay ignored, and functions without annotations are left out."""
     ignored = RETURNED.replace("return batch", "return batch  # type: ignore[return-value]")
     files = {
@@ -148,9 +172,10 @@ def test_a_project_with_the_plugin_keeps_its_settings(tmp_path, cache):
         "a.py": UNTYPED,
         "b.py": UNTYPED,
     }
-    result = checked(tmp_path, cache, {**files, "c.py": RETURNED, "d.py": ignored})
-    command = [sys.executable, "-m", "mypy", f"--cache-dir={cache}", "--show-error-end", "--no-error-summary"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    result = checked(tmp_path, environment, {**files, "c.py": RETURNED, "d.py": ignored})
+    where = [f"--cache-dir={environment.cache_for(tmp_path)}", f"--python-executable={environment.python}"]
+    run = [sys.executable, "-m", "mypy", *where, "--show-error-end", "--no-error-summary"]
+    done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=False)
     said = parsed(done.stdout)
     assert [(one.file, one.line, one.message) for one in result.found] == [
         (one.file, one.line, one.message) for one in said
@@ -158,7 +183,7 @@ def test_a_project_with_the_plugin_keeps_its_settings(tmp_path, cache):
     assert ([one.code for one in said], [one.code for one in result.found]) == (["return-value"], ["batch-argument"])
 
 
-def test_files_of_the_settings_are_relative_to_them(tmp_path, cache):
+def test_files_of_the_settings_are_relative_to_them(tmp_path, environment):
     files = {
         "mypy.ini": "[mypy]\nfiles = lib/*.py, main.py\n",
         "lib/a.py": UNTYPED,
@@ -166,7 +191,8 @@ def test_files_of_the_settings_are_relative_to_them(tmp_path, cache):
         "no.py": UNTYPED,
     }
     project(tmp_path, {**files, "deep/b.py": UNTYPED})
-    result = check(cache=cache, folder=tmp_path / "deep")
+    cache = environment.cache_for(tmp_path)
+    result = check(python=environment.python, cache=cache, folder=tmp_path / "deep")
     assert sorted(one.file for one in result.found) == ["../lib/a.py", "../main.py"]
 
 
@@ -198,9 +224,9 @@ def test_mypy_is_needed(tmp_path, monkeypatch):
         check(folder=tmp_path)
 
 
-def test_a_program_that_mypy_cannot_check_is_a_failure(tmp_path, cache):
+def test_a_program_that_mypy_cannot_check_is_a_failure(tmp_path, environment):
     files = {"mypy.ini": "[mypy]\nplugins = nowhere.at_all\n", "a.py": UNTYPED}
-    result = checked(tmp_path, cache, files)
+    result = checked(tmp_path, environment, files)
     assert result.found == []
     assert "nowhere.at_all" in result.failure
 
@@ -237,12 +263,12 @@ def codes(result: Checked) -> list[tuple[str, str]]:
 @pytest.mark.parametrize(
     "settings", [{}, {"mypy.ini": "[mypy]\nplugins = typedbatch.mypy\ncheck_untyped_defs = True\n"}]
 )
-def test_no_module_of_the_project_takes_the_place_of_pythons(tmp_path, cache, settings):
+def test_no_module_of_the_project_takes_the_place_of_pythons(tmp_path, environment, settings):
     shadows(
         tmp_path, [*sys.stdlib_module_names, "typing_extensions", "mypy", "sitecustomize", "usercustomize", "conftest"]
     )
     project(tmp_path, {"a.py": UNTYPED, **settings})
-    done = subprocess.run(command("--cache-dir", str(cache)), cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = subprocess.run(command(tmp_path, environment), cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
     assert "a.py:5:12: error: Batch has no field" in done.stdout
     assert "logging.py:1:1: note: this file is not checked: it stands in the place of a module" in done.stdout
@@ -250,38 +276,38 @@ def test_no_module_of_the_project_takes_the_place_of_pythons(tmp_path, cache, se
 
 
 @pytest.mark.parametrize("name", ["logging", "queue", "typing"])
-def test_one_module_with_the_name_of_pythons_is_not_run(tmp_path, cache, name):
+def test_one_module_with_the_name_of_pythons_is_not_run(tmp_path, environment, name):
     shadows(tmp_path, [name])
-    assert FOUND_IN_A in codes(checked(tmp_path, cache, {"a.py": UNTYPED}))
+    assert FOUND_IN_A in codes(checked(tmp_path, environment, {"a.py": UNTYPED}))
     assert list(tmp_path.glob("ran *")) == []
 
 
 @pytest.mark.parametrize(("name", "has_ours"), [("tools.mine", True), ("mine.py", False), ("mine.py:plugin", True)])
-def test_plugins_of_the_project_are_run_and_nothing_beside_them(tmp_path, cache, name, has_ours):
+def test_plugins_of_the_project_are_run_and_nothing_beside_them(tmp_path, environment, name, has_ours):
     plugins = f"typedbatch.mypy, {name}" if has_ours else name
     files = {"mypy.ini": f"[mypy]\nplugins = {plugins}\ncheck_untyped_defs = True\n", "a.py": UNTYPED}
     path = "tools/mine.py" if "tools" in name else "mine.py"
     project(tmp_path, {path: PLUGIN.format(str(tmp_path / "plugin"))})
     shadows(tmp_path, ["logging", "tokenize"])
-    assert codes(checked(tmp_path, cache, files, "a.py")) == [FOUND_IN_A]
+    assert codes(checked(tmp_path, environment, files, "a.py")) == [FOUND_IN_A]
     assert (tmp_path / "plugin").exists()
     assert list(tmp_path.glob("ran *")) == []
 
 
-def test_a_traceback_is_not_a_check(tmp_path, cache, monkeypatch):
+def test_a_traceback_is_not_a_check(tmp_path, environment, monkeypatch):
     """Python ends with the code of a mypy that has found errors."""
     (tmp_path / "site").mkdir()
     hidden = "import sys\nsys.modules['mypy.build'] = None\n"
     (tmp_path / "site" / "sitecustomize.py").write_text(hidden, "utf-8")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path / "site"))
-    result = checked(tmp_path, cache, {"a.py": UNTYPED})
+    result = checked(tmp_path, environment, {"a.py": UNTYPED})
     assert result.found == []
     assert "import of mypy.build halted" in result.failure
 
 
-def test_what_mypy_prints_beside_its_findings_is_shown(tmp_path, cache):
+def test_what_mypy_prints_beside_its_findings_is_shown(tmp_path, environment):
     files = {"mypy.ini": "[mypy]\nplugins = typedbatch.mypy\nno_such_option = 1\n", "a.py": ""}
-    assert "Unrecognized option: no_such_option = 1" in checked(tmp_path, cache, files).warnings
+    assert "Unrecognized option: no_such_option = 1" in checked(tmp_path, environment, files).warnings
 
 
 def odd_files(folder: Path) -> None:
@@ -315,29 +341,29 @@ UNCHECKED = {
 
 
 @pytest.mark.parametrize("settings", ["", OURS])
-def test_files_that_cannot_be_read_are_named_and_the_others_checked(tmp_path, cache, settings):
+def test_files_that_cannot_be_read_are_named_and_the_others_checked(tmp_path, environment, settings):
     odd_files(tmp_path)
     project(tmp_path, {"mypy.ini": settings, "a.py": f"import pipe, gone, large\n{UNTYPED}"})
-    result = checked(tmp_path, cache, {})
+    result = checked(tmp_path, environment, {})
     assert result.failure == ""
     left = {one.file: one.message for one in result.found if one.code == "unchecked" and one.severity == "note"}
     assert left == {file: f"this file is not checked: {why}" for file, why in UNCHECKED.items()}
     assert [(one.file, one.code) for one in result.found if one.severity == "error"] == [FOUND_IN_A]
 
 
-def test_a_file_that_is_given_and_cannot_be_read_is_an_error(tmp_path, cache):
+def test_a_file_that_is_given_and_cannot_be_read_is_an_error(tmp_path, environment):
     odd_files(tmp_path)
-    (one,) = checked(tmp_path, cache, {}, "pipe.py").found
+    (one,) = checked(tmp_path, environment, {}, "pipe.py").found
     assert (one.severity, one.message) == ("error", "this file is not checked: it is not a regular file")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
-def test_files_and_folders_that_must_not_be_read_are_named(tmp_path, cache):
+def test_files_and_folders_that_must_not_be_read_are_named(tmp_path, environment):
     project(tmp_path, {"a.py": UNTYPED, "b.py": "", "closed/c.py": ""})
     for name in ("b.py", "closed"):
         (tmp_path / name).chmod(0)
     try:
-        assert codes(checked(tmp_path, cache, {})) == [FOUND_IN_A, ("b.py", "unchecked"), ("closed", "unchecked")]
+        assert codes(checked(tmp_path, environment, {})) == [FOUND_IN_A, ("b.py", "unchecked"), ("closed", "unchecked")]
     finally:
         (tmp_path / "closed").chmod(0o700)
 
@@ -355,17 +381,17 @@ def test_files_and_folders_that_must_not_be_read_are_named(tmp_path, cache):
         (b"# coding: nonsense\n", "unknown encoding"),
     ],
 )
-def test_a_text_that_python_cannot_read_is_named_and_the_others_checked(tmp_path, cache, content, words):
+def test_a_text_that_python_cannot_read_is_named_and_the_others_checked(tmp_path, environment, content, words):
     (tmp_path / "b.py").write_bytes(content)
-    result = checked(tmp_path, cache, {"a.py": f"import b\n{UNTYPED}"})
+    result = checked(tmp_path, environment, {"a.py": f"import b\n{UNTYPED}"})
     assert codes(result) == [FOUND_IN_A, ("b.py", "syntax")]
     assert result.found[1].message.startswith(words)
     before, dashes, _ = content.partition(b"--")
     assert result.found[1].line == (1 + before.count(b"\n") if dashes else 1)
 
 
-def test_a_sum_of_eight_thousand_numbers_costs_no_findings(tmp_path, cache):
-    assert codes(checked(tmp_path, cache, {"a.py": UNTYPED + "x = " + " + ".join(["1"] * 8000)})) == [FOUND_IN_A]
+def test_a_sum_of_eight_thousand_numbers_costs_no_findings(tmp_path, environment):
+    assert codes(checked(tmp_path, environment, {"a.py": UNTYPED + "x = " + " + ".join(["1"] * 8000)})) == [FOUND_IN_A]
 
 
 # ---- formats -----------------------------------------------------------------------------------------------------
@@ -411,8 +437,9 @@ def test_sarif():
 # ---- the command -------------------------------------------------------------------------------------------------
 
 
-def command(*arguments: str) -> list[str]:
-    return [str(Path(sys.executable).with_name("typedbatch")), "check", *arguments]
+def command(folder: Path, environment: Environment, *arguments: str) -> list[str]:
+    given = ["--python", str(environment.python), "--cache-dir", str(environment.cache_for(folder))]
+    return [str(Path(sys.executable).with_name("typedbatch")), "check", *given, *arguments]
 
 
 @pytest.mark.parametrize(
@@ -425,21 +452,20 @@ def command(*arguments: str) -> list[str]:
         ({"a.py": "", "mypy.ini": "[mypy]\nplugins = nowhere\n"}, [], 2, "nowhere"),
     ],
 )
-def test_the_exit_says_what_was_found(tmp_path, cache, files, arguments, code, words):
+def test_the_exit_says_what_was_found(tmp_path, environment, files, arguments, code, words):
     project(tmp_path, files)
-    done = subprocess.run(
-        command("--cache-dir", str(cache), *arguments), cwd=tmp_path, capture_output=True, text=True, check=False
-    )
+    run = command(tmp_path, environment, *arguments)
+    done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == code, done.stderr
     assert words in done.stdout + done.stderr
 
 
-def test_the_oldest_mypy_finds_the_same(tmp_path):
+def test_the_oldest_mypy_finds_the_same(tmp_path, without_torch):
     python = Path(sys.prefix) / "mypy" / "1.20.2" / "bin" / "python"
     if not python.exists():
         pytest.skip("mypy 1.20 is not installed; make check installs it")
     project(tmp_path, {"untyped.py": UNTYPED, "returned.py": RETURNED, "foreign.py": FOREIGN, "broken.py": "def f(:\n"})
-    run = [str(python), "-m", "typedbatch.cli", "check", "--format", "json"]
+    run = [str(python), "-m", "typedbatch.cli", "check", "--format", "json", "--python", str(without_torch)]
     done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
     assert [(one["file"], one["line"], one["column"], one["code"]) for one in json.loads(done.stdout)] == [
@@ -449,10 +475,10 @@ def test_the_oldest_mypy_finds_the_same(tmp_path):
     ]
 
 
-def test_it_checks_again_when_a_file_changes(tmp_path, cache):
+def test_it_checks_again_when_a_file_changes(tmp_path, environment):
     project(tmp_path, {"a.py": "x = 1\n"})
     watching = subprocess.Popen(
-        command("--cache-dir", str(cache), "--watch"),
+        command(tmp_path, environment, "--watch"),
         cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

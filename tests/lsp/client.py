@@ -51,6 +51,7 @@ class Editor:
     Args:
         folder: The folder.
         cache: Folder of the server's cache.
+        packages: Python whose packages the code imports.
         python: Python that the server runs in.
         options: More of its initialization options.
         stderr: File for what it prints.
@@ -60,6 +61,7 @@ class Editor:
         self,
         folder: Path,
         cache: Path,
+        packages: Path = Path(sys.executable),
         python: Path = Path(sys.executable),
         options: dict[str, Any] | None = None,
         stderr: IO[bytes] | int = subprocess.DEVNULL,
@@ -86,7 +88,7 @@ class Editor:
             "rootUri": folder.as_uri(),
             "workspaceFolders": [{"uri": folder.as_uri(), "name": folder.name}],
             "capabilities": CAPABILITIES,
-            "initializationOptions": {"python": sys.executable, "cache": str(cache), **(options or {})},
+            "initializationOptions": {"python": str(packages), "cache": str(cache), **(options or {})},
         }
         self.capabilities = self.request("initialize", given)["capabilities"]
         self.notify("initialized", {})

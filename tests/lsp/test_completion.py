@@ -107,18 +107,6 @@ def test_what_the_other_server_offers_is_not_offered_twice(editor, name, line):
     assert offered(editor, name, line, "INSIDE") == []
 
 
-def test_a_field_comes_with_its_kind_dtype_and_shape(editor):
-    made = "Batch(obs=torch.arange(12).view(3, 4), info=Batch(t=1))"
-    text = f"import torch\nfrom typedbatch import Batch\n\nbatch = {made}\nbatch\n"
-    editor.open("kinds.py", text)
-    editor.type("kinds.py", text.replace("batch\n", "batch.\n"))
-    found = editor.complete("kinds.py", "\nbatch.|\n")
-    assert [(one["label"], one["labelDetails"]["description"]) for one in found] == [
-        ("obs", "Tensor int64 (3, 4)"),
-        ("info", "Batch(t)"),
-    ]
-
-
 def test_other_functions_are_checked_only_where_they_matter(editor):
     """Functions that make the batch are; those of broken text are not."""
     text = """\

@@ -38,10 +38,10 @@ def test_a_text_that_is_not_saved_is_checked(editor):
     assert editor.edit("unsaved.py", RIGHT) == []
 
 
-def test_the_oldest_mypy_is_kept_in_memory_too(kept, tmp_path):
+def test_the_oldest_mypy_is_kept_in_memory_too(kept, packages, tmp_path):
     if not OLDEST.exists():
         pytest.skip("mypy 1.20 is not installed; make check installs it")
-    editor = Editor(tmp_path.resolve(), kept / "lsp-oldest", OLDEST)
+    editor = Editor(tmp_path.resolve(), kept / "lsp-oldest", packages, OLDEST)
     try:
         assert messages(editor.open("a.py", WRONG, patience=COLD)) == [MESSAGE]
         assert editor.edit("a.py", RIGHT) == []
@@ -126,16 +126,15 @@ def test_a_comment_that_ignores_an_error_holds(editor):
     assert editor.open("ignored.py", WRONG.replace("obz)", "obz)  # type: ignore[batch-field]")) == []
 
 
-def test_the_editor_and_the_command_say_the_same(editor, tmp_path):
+def test_the_editor_and_the_command_say_the_same(editor, packages, tmp_path):
     program = """\
 import numpy as np
 from jaxtyping import Float
-from torch import Tensor
 from typedbatch import Batch, ObsBatchProtocol
 
 def use(batch: ObsBatchProtocol) -> None: ...
 
-def learn(obs: Float[Tensor, "N T"], flag: bool):
+def learn(obs: Float[np.ndarray, "N T"], flag: bool):
     batch = Batch(act=np.zeros(3))
     use(batch)
     if flag:
@@ -145,7 +144,7 @@ def learn(obs: Float[Tensor, "N T"], flag: bool):
     return batch.azt
 """
     (tmp_path / "same.py").write_text(program, "utf-8")
-    checked = check_types(folder=tmp_path, cache=tmp_path / "cache", python=None)
+    checked = check_types(folder=tmp_path, cache=tmp_path / "cache", python=packages)
     assert checked.failure == ""
     found = editor.open("same.py", program)
     assert [(one["range"]["start"]["line"] + 1, one["code"], one["message"]) for one in found] == [
@@ -154,10 +153,12 @@ def learn(obs: Float[Tensor, "N T"], flag: bool):
     assert len(found) == 4
 
 
-def test_settings_of_mypy_hold(cache, python, tmp_path):
+def test_settings_of_mypy_hold(cache, packages, python, tmp_path):
     (tmp_path / "mypy.ini").write_text("[mypy]\n[typedbatch-mypy]\nshapes = false\n", "utf-8")
-    editor = Editor(tmp_path, cache, python)
-    text = 'from jaxtyping import Float\nfrom torch import Tensor\ndef f(x: Float[Tensor, "N T"]) -> None:\n    x @ x\n'
+    editor = Editor(tmp_path, cache, packages, python)
+    text = (
+        'from jaxtyping import Float\nfrom numpy import ndarray\ndef f(x: Float[ndarray, "N T"]) -> None:\n    x @ x\n'
+    )
     assert editor.open("shapes.py", text) == []
     (tmp_path / "mypy.ini").write_text("[mypy]\n", "utf-8")
     before = editor.published[editor.uri("shapes.py")]
@@ -166,8 +167,8 @@ def test_settings_of_mypy_hold(cache, python, tmp_path):
     assert editor.stop() == 0
 
 
-def test_a_package_that_is_imported_for_the_first_time_is_read(cache, python, tmp_path):
-    editor = Editor(tmp_path, cache, python)
+def test_a_package_that_is_imported_for_the_first_time_is_read(cache, packages, python, tmp_path):
+    editor = Editor(tmp_path, cache, packages, python)
     assert editor.open("imports.py", RIGHT) == []
     assert messages(editor.edit("imports.py", f"import iniconfig\n{WRONG}")) == [MESSAGE]
     assert any("reading iniconfig" in one["params"]["message"] for one in editor.logged())
@@ -179,7 +180,7 @@ def test_a_python_without_typedbatch_is_named(cache, tmp_path):
 
     venv.create(tmp_path / "empty", with_pip=False)
     python = tmp_path / "empty" / "bin" / "python"
-    editor = Editor(tmp_path, tmp_path / "cache", options={"python": str(python)})
+    editor = Editor(tmp_path, tmp_path / "cache", python)
     editor.open_only("a.py", RIGHT)
     editor.wait(lambda: bool(editor.shown()))
     assert editor.shown() == [

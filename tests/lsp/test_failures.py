@@ -6,6 +6,8 @@ import os
 import signal
 import sys
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -20,9 +22,9 @@ WRONG = TEXT.replace("print(batch.obs)", "print(batch.obz)")
 
 
 @pytest.fixture
-def own(cache, python, tmp_path):
+def own(cache, packages, python, tmp_path):
     """An editor of a test's own, whose worker counts as hung after some seconds."""
-    editor = Editor(tmp_path.resolve(), cache, python, {"limit": 40.0})
+    editor = Editor(tmp_path.resolve(), cache, packages, python, {"limit": 15.0})
     yield editor
     editor.kill()
 
@@ -48,7 +50,7 @@ def test_a_worker_that_hangs_is_ended_and_starts_again(own):
     os.kill(worker_of(own), signal.SIGSTOP)
     assert [one["code"] for one in own.edit("a.py", WRONG)] == ["batch-field"]
     assert own.shown() == [
-        f"typedbatch: the check of {own.folder.name} has failed (no answer within 40 s), and starts again"
+        f"typedbatch: the check of {own.folder.name} has failed (no answer within 15 s), and starts again"
     ]
 
 
@@ -60,16 +62,40 @@ def test_a_question_to_a_dead_worker_has_an_empty_answer(own):
     assert "obs" in own.hover("a.py", "print(bat|ch")
 
 
+def group_of(worker: int) -> list[int]:
+    """Return the processes in the group of a worker that are running."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, _, group = path.read_text().rpartition(")")[2].split()[:3]
+            found += [int(path.parent.name)] if int(group) == worker and state != "Z" else []
+    return found
+
+
+def wait(until: Callable[[], bool]) -> None:
+    """Wait for other processes."""
+    end = time.monotonic() + PATIENCE
+    while not until():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
 def test_the_worker_ends_with_the_server(own):
     own.open("a.py", TEXT)
     worker = worker_of(own)
     own.kill()
-    end = time.monotonic() + PATIENCE
-    while Path(f"/proc/{worker}/status").exists() and time.monotonic() < end:
-        if "zombie" in Path(f"/proc/{worker}/status").read_text():
-            break
-        time.sleep(0.05)
-    assert time.monotonic() < end
+    wait(lambda: group_of(worker) == [])
+
+
+def test_a_worker_that_builds_ends_with_the_server(python, tmp_path):
+    editor = Editor(tmp_path.resolve(), tmp_path / "cache", python=python)
+    editor.open_only("a.py", TEXT)
+    editor.wait(lambda: any(one["method"] == "$/progress" for one in editor.notifications))
+    worker = worker_of(editor)
+    wait(lambda: len(group_of(worker)) == 2)
+    editor.kill()
+    wait(lambda: group_of(worker) == [])
+    assert not (tmp_path / "cache" / "ready").exists()  # which is written when all is built
 
 
 def test_many_edits_at_once_end_in_the_last_one(own):
@@ -149,7 +175,7 @@ def test_no_file_of_the_folder_is_run_or_waited_for(own):
 @pytest.mark.parametrize("says_goodbye", [True, False])
 def test_it_ends_in_silence_while_it_reads(python, tmp_path, pause, says_goodbye):
     with (tmp_path / "errors").open("w+b") as errors:
-        editor = Editor(tmp_path.resolve(), tmp_path / "cache", python, stderr=errors)
+        editor = Editor(tmp_path.resolve(), tmp_path / "cache", python=python, stderr=errors)
         editor.open_only("a.py", TEXT)
         assert editor.request("textDocument/completion", editor.at("a.py", "print(batch.|obs)")) == {
             "isIncomplete": True,
@@ -165,7 +191,7 @@ def test_it_ends_in_silence_while_it_reads(python, tmp_path, pause, says_goodbye
         assert errors.read() == b""
 
 
-def test_a_mypy_with_other_names_checks_what_is_saved(cache, python, tmp_path, monkeypatch):
+def test_a_mypy_with_other_names_checks_what_is_saved(cache, packages, python, tmp_path, monkeypatch):
     (tmp_path / "site").mkdir()
     hidden = "import sys\nsys.modules['mypy.server.update'] = None\n"
     (tmp_path / "site" / "sitecustomize.py").write_text(hidden, "utf-8")
@@ -173,7 +199,7 @@ def test_a_mypy_with_other_names_checks_what_is_saved(cache, python, tmp_path, m
     folder = tmp_path / "project"
     folder.mkdir()
     (folder / "a.py").write_text(TEXT, "utf-8")
-    editor = Editor(folder, cache, python)
+    editor = Editor(folder, cache, packages, python)
     try:
         assert editor.open("a.py") == []
         (said,) = editor.shown()

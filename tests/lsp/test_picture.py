@@ -10,6 +10,7 @@ import pytest
 from tests.lsp.picture import picture
 
 pytestmark = pytest.mark.slow
+NEEDS_TORCH = True
 
 
 def test_the_picture_is_up_to_date(cache, python):

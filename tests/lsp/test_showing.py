@@ -1,10 +1,11 @@
-"""Hover, shapes beside names, and definitions of fields."""
+"""Hover, shapes beside names, definitions of fields, and what is shown of those that are offered."""
 
 from __future__ import annotations
 
 import pytest
 
 pytestmark = pytest.mark.slow
+NEEDS_TORCH = True
 
 PROGRAM = """\
 import numpy as np
@@ -108,3 +109,15 @@ def test_the_definition_of_a_field_of_a_given_batch_is_where_others_set_it(edito
 
 def test_other_names_have_no_definition_here(editor, name):
     assert editor.definition(name, "def col|lect") == []
+
+
+def test_a_field_is_offered_with_its_kind_dtype_and_shape(editor):
+    made = "Batch(obs=torch.arange(12).view(3, 4), info=Batch(t=1))"
+    text = f"import torch\nfrom typedbatch import Batch\n\nbatch = {made}\nbatch\n"
+    editor.open("kinds.py", text)
+    editor.type("kinds.py", text.replace("batch\n", "batch.\n"))
+    found = editor.complete("kinds.py", "\nbatch.|\n")
+    assert [(one["label"], one["labelDetails"]["description"]) for one in found] == [
+        ("obs", "Tensor int64 (3, 4)"),
+        ("info", "Batch(t)"),
+    ]

@@ -7,7 +7,10 @@ from __future__ import annotations
 
 import json
 import os
+import select
+import signal
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TextIO
@@ -81,8 +84,21 @@ def serve(requests: TextIO, answers: TextIO) -> None:
         answers.flush()
 
 
+def end_with_server() -> None:
+    """End this process and the one that builds a program, once the server has gone, however that came.
+
+    While a program is built, nobody reads standard input, and the end of it would be seen minutes later.
+    """
+    watch = select.poll()
+    watch.register(sys.stdin.fileno(), select.POLLHUP)
+    watch.poll()
+    os.killpg(0, signal.SIGKILL)
+
+
 def main() -> None:
     """Serve on standard input and output; what mypy and plugins print goes to standard error."""
+    if sys.platform != "win32" and os.getpgrp() == os.getpid():  # The server starts it in a group of its own.
+        threading.Thread(target=end_with_server, daemon=True).start()
     sys.setrecursionlimit(_RECURSION)
     os.environ[OWN_CODES] = "1"
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
