@@ -21,8 +21,8 @@ import pytest
 
 from typedbatch._report import page_address
 from typedbatch.cli.check import check
-from typedbatch.cli.mypy_run import Checked
 from typedbatch.cli.diagnostics import Diagnostic, as_github, as_json, as_sarif, as_text, parsed
+from typedbatch.cli.mypy_run import Checked
 from typedbatch.cli.settings import settings_of
 from typedbatch.errors import SettingError
 
