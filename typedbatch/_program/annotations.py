@@ -85,7 +85,7 @@ class Annotations(Attributes):
         """Return an instance of a class, made with arguments of which nothing is known, of which others know, too."""
         if cls in self._being_made or base_names(cls) & _NOT_INSTANCES:
             return UNKNOWN
-        ref, mark = self.heap.add(InstanceObject(cls)), self.heap.begin()
+        ref, mark = self.heap.add(InstanceObject(cls, may_be_derived=True)), self.heap.begin()
         self._being_made.append(cls)
         for atom in attribute_of(cls, "__init__") or ():
             if isinstance(atom, Function):

@@ -6,7 +6,7 @@ import ast
 from typing import Final
 
 from typedbatch._program import report
-from typedbatch._program.classes import attribute_of, declared_fields
+from typedbatch._program.classes import attribute_of, declared_fields, overrides_of
 from typedbatch._program.heap import (
     BatchObject,
     BufferObject,
@@ -131,6 +131,8 @@ class Attributes(Machine):
         attribute = attribute_of(found.owner, name)
         if attribute is None:
             return UNKNOWN
+        if found.may_be_derived:
+            attribute = union(attribute, *overrides_of(found.owner, name))
         return self.bound(tuple(one for one in attribute if not isinstance(one, Factory)) or UNKNOWN, ref, node)
 
     def _attribute_of_class(self, cls: Class, name: str) -> Value:

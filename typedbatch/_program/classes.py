@@ -39,6 +39,16 @@ def attribute_of(cls: Atom, name: str, *, after: Class | None = None) -> Value |
     return None
 
 
+def overrides_of(cls: Class, name: str) -> list[Value]:
+    """Return what derived classes have in place of an attribute."""
+    found: list[Value] = []
+    for derived in cls.derived:
+        if name in derived.attributes:
+            found.append(derived.attributes[name])
+        found += overrides_of(derived, name)
+    return found
+
+
 def declared_fields(cls: Atom) -> Declared | None:
     """Return the fields of a record or protocol of batches; None for other classes, and for Batch."""
     if isinstance(cls, External):

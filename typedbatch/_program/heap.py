@@ -152,14 +152,19 @@ class DictObject:
 
 @dataclass(slots=True)
 class InstanceObject:
-    """An instance of a class of the program."""
+    """An instance of a class of the program.
+
+    Attributes:
+        may_be_derived: Whether it may be of a derived class.
+    """
 
     owner: Class
     attributes: dict[str, Value] = field(default_factory=dict[str, Value])
+    may_be_derived: bool = False
 
     def copy(self) -> InstanceObject:
         """Return a copy, whose dict is another."""
-        return InstanceObject(self.owner, dict(self.attributes))
+        return InstanceObject(self.owner, dict(self.attributes), self.may_be_derived)
 
 
 @dataclass(slots=True)

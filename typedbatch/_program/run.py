@@ -266,6 +266,9 @@ class Run(Statements):
         if not self.is_alive():
             return
         cls = Class(node.name, self.frame.source, bases)
+        for base in bases:
+            if isinstance(base, Class):
+                base.derived.append(cls)
         self.set_name(node.name, (cls,))
         outer, self.frame.scope = self.frame.scope, self.scope(self.frame.scope)
         for statement in node.body:

@@ -400,26 +400,26 @@ class Statements(Expressions):
 
     def _try(self, node: ast.Try | ast.TryStar) -> None:
         guards, attempt = self.guards, Attempt(self.heap.begin())
-        mark = attempt.mark
         at_raise: Changes | None = {}
-        self.attempts.append(attempt)
         handles, asks = _handled([handler.type for handler in node.handlers])
         self.frame.handles += handles
         self.frame.asks += asks
+        self.attempts.append(attempt)
         for statement in node.body:
             if self.is_alive():
                 self.run_block([statement])
                 if self.is_alive():
-                    at_raise = self.heap.join(at_raise, self.heap.since(mark))
+                    at_raise = self.heap.join(at_raise, self.heap.since(attempt.mark))
+        self.attempts.pop()
         self.frame.handles -= handles
         self.frame.asks -= asks
-        self.attempts.pop()
-        self.run_block(node.orelse)
-        ended = self.heap.end(mark)
         for raised in attempt.raised:
             at_raise = self.heap.join(at_raise, raised)
-        if not node.handlers:
-            self._pass_on(at_raise, node.finalbody)
+        passing = Attempt(attempt.mark)
+        if node.finalbody:
+            self.attempts.append(passing)
+        self.run_block(node.orelse)
+        ended = self.heap.end(attempt.mark)
         for handler in node.handlers:
             mark = self.heap.begin()
             self.heap.apply(at_raise)
@@ -429,18 +429,28 @@ class Statements(Expressions):
             self.run_block(handler.body)
             self.guards = guards
             ended = self.heap.join(ended, self.heap.end(mark))
-        if ended is None and node.finalbody:
-            self.heap.apply(at_raise)
-            self.run_block(node.finalbody)
-            self.heap.is_alive = False
-            return
-        self.heap.apply(ended)
-        self.run_block(node.finalbody)
+        if node.finalbody:
+            self.attempts.pop()
+            self._run_finally(node, ended, at_raise, passing.raised)
+        else:
+            self.heap.apply(ended)
 
-    def _pass_on(self, at_raise: Changes | None, body: list[ast.stmt]) -> None:
+    def _run_finally(
+        self, node: ast.Try | ast.TryStar, ended: Changes | None, at_raise: Changes | None, raised: list[Changes]
+    ) -> None:
+        """Run the ``finally`` of a ``try``, after its end and with an exception that passes through it."""
+        passing = None if node.handlers else at_raise
+        for changes in raised:
+            passing = self.heap.join(passing, changes)
+        if passing is not None and self.attempts:
+            self._pass_on(passing, node.finalbody)
+        self.heap.apply(at_raise if ended is None else ended)
+        self.run_block(node.finalbody)
+        if ended is None:
+            self.heap.is_alive = False
+
+    def _pass_on(self, at_raise: Changes, body: list[ast.stmt]) -> None:
         """Note what the ``try`` around finds if an exception passes through the ``finally`` of this one."""
-        if not self.attempts or not body:
-            return
         mark = self.heap.begin()
         with self.silently():
             self.heap.apply(at_raise)
@@ -484,10 +494,13 @@ class Statements(Expressions):
         if not self.is_alive():
             return
         mark, suppressed = self.heap.begin(), _suppressed(item.context_expr)
+        expects = isinstance(item.context_expr, ast.Call) and last_name(item.context_expr.func) in _EXPECTING
+        self.quiet += expects
         handles, asks = _handled(suppressed or [])
         self.frame.handles += handles
         self.frame.asks += asks
         self._with(node, at + 1)
+        self.quiet -= expects
         self.frame.handles -= handles
         self.frame.asks -= asks
         ended = self.heap.end(mark)
@@ -537,7 +550,7 @@ def _asks(test: ast.expr) -> bool:
 def _suppressed(node: ast.expr) -> list[ast.expr | None] | None:
     """Return the exceptions that a context suppresses, as ``contextlib.suppress`` and ``pytest.raises`` do."""
     if isinstance(node, ast.Call) and last_name(node.func) in ("suppress", *_EXPECTING):
-        return [ast.Name("KeyError")] if last_name(node.func) in _EXPECTING else [*node.args]
+        return [*node.args]
     return None
 
 

@@ -105,6 +105,7 @@ class Class(Atom):
 
     Attributes:
         fields: Names that are annotated in its body, and whether each may be left out.
+        derived: Classes that name it as a base.
     """
 
     name: str
@@ -112,6 +113,7 @@ class Class(Atom):
     bases: list[Atom]
     attributes: dict[str, Value] = field(default_factory=dict[str, "Value"])
     fields: dict[str, bool] = field(default_factory=dict[str, bool])
+    derived: list[Class] = field(default_factory=list["Class"])
 
 
 @dataclass(frozen=True, slots=True)
