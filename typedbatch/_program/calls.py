@@ -6,7 +6,7 @@ import ast
 from typing import Final
 
 from typedbatch._program.annotations import Annotations
-from typedbatch._program.classes import attribute_of, base_names, declared_fields, lineage
+from typedbatch._program.classes import attribute_of, base_names, declared_fields, is_protocol, lineage
 from typedbatch._program.containers import call_dict_member, call_list_member
 from typedbatch._program.heap import (
     BatchObject,
@@ -168,12 +168,20 @@ class Calls(Annotations):
         self.enter(frame)
         try:
             self._bind(frame, plain.scope, receiver, call, caller)
-            value = self._run_body(code)
+            value = self._anything(code) if code.is_stub else self._run_body(code)
         finally:
             self.exit()
             self.exits, self.quiet, self.guards, self.trial = exits, quiet, guards, trial
         ended = self.heap.end(frame.mark)
         return self._returned(frame, code, value, ended)
+
+    def _anything(self, code: Code) -> Value:
+        """Take it that a function without a body does anything to what its parameters do not protect."""
+        for parameter in [*code.node.args.posonlyargs, *code.node.args.args, *code.node.args.kwonlyargs]:
+            classes = self.classes_in(parameter.annotation) if parameter.annotation is not None else None
+            if not classes or not all(map(is_protocol, classes)):
+                self.escape(self.lookup(parameter.arg))
+        return self.annotated(code.returns)
 
     def _run_body(self, code: Code) -> Value:
         if isinstance(code.node, ast.Lambda):

@@ -69,6 +69,13 @@ def declared_fields(cls: Atom) -> Declared | None:
     return Declared(frozenset(required), frozenset(optional)) if is_batch else None
 
 
+def is_protocol(cls: Atom) -> bool:
+    """Return whether a class is a protocol, whose fields can be read alone."""
+    if isinstance(cls, External):
+        return bool(getattr(shipped(cls.name), "_is_protocol", False))
+    return isinstance(cls, Class) and any(name_of(base).endswith("Protocol") for base in cls.bases)
+
+
 def name_of(cls: Atom) -> str:
     """Return the name of a class."""
     if isinstance(cls, External):

@@ -8,7 +8,7 @@ the read is behind the same conditions, without an early exit between.
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from difflib import get_close_matches
 from typing import Final
 
@@ -93,8 +93,14 @@ def _report_missing(machine: Machine, lacking: list[Ref], name: str, names: Coll
     owner = next((name_of(batch.declared) for batch in batches if batch is not None and batch.declared), "Batch")
     made = next((batch.place for batch in batches if batch is not None and batch.place is not None), None)
     if machine.report(node, report.FIELD, report.missing(name, names, owner), [name], made):
-        for ref in lacking:  # The program goes on as if it were there, so that it is reported once.
-            machine.write_batch(ref).fields[name] = Field(UNKNOWN, is_assumed=True)
+        assume(machine, tuple(lacking), [name])
+
+
+def assume(machine: Machine, value: Value, names: Iterable[str]) -> None:
+    """Go on as if batches had the fields that are reported, so that each is reported once."""
+    for atom in value:
+        if isinstance(atom, Ref) and machine.is_batch(atom):
+            machine.write_batch(atom).fields.update({name: Field(UNKNOWN, is_assumed=True) for name in names})
 
 
 def _report_maybe(machine: Machine, atom: Atom, name: str, condition: Condition, node: ast.AST) -> None:
@@ -150,7 +156,8 @@ def need(machine: Machine, value: Value, cls: Atom, node: ast.AST | None) -> Non
     lacking = lacks(machine, value, fields.required)
     if lacking:
         text = report.lacking(name_of(cls), lacking, has_in(machine, value))
-        machine.report(node, report.ARGUMENT, text, lacking, made_at(machine, value))
+        if machine.report(node, report.ARGUMENT, text, lacking, made_at(machine, value)):
+            assume(machine, value, lacking)
 
 
 def has_in(machine: Machine, value: Value) -> set[str]:

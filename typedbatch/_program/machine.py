@@ -203,6 +203,10 @@ class Machine:
         """Return a value of a class of which nothing else is known."""
         raise NotImplementedError
 
+    def lookup(self, name: str) -> Value:
+        """Return the value of a name."""
+        raise NotImplementedError
+
     def run_unknown(self, function: Function | Method) -> None:
         """Run a function with arguments of which nothing is known but their annotations."""
         raise NotImplementedError

@@ -78,6 +78,7 @@ class Code:
     Attributes:
         kind: What a read of the function as an attribute gives: a bound method, or what its decorator makes of it.
         has_run: Whether the run has come to it.
+        is_stub: Whether its body is ``...``, so that it may do anything.
     """
 
     node: ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
@@ -88,9 +89,12 @@ class Code:
     is_abstract: bool = False
     has_run: bool = False
     is_generator: bool = field(init=False)
+    is_stub: bool = field(init=False)
 
     def __post_init__(self) -> None:
         nodes = () if isinstance(self.node, ast.Lambda) else own_nodes(self.node)
+        body = [] if isinstance(self.node, ast.Lambda) else self.node.body
+        self.is_stub = bool(body) and isinstance(body[-1], ast.Expr) and all(map(_is_constant, body))
         self.is_generator = any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in nodes)
 
     @property
@@ -210,6 +214,10 @@ def text_of(value: Value | None) -> str | None:
 def is_none(atom: Atom) -> bool:
     """Return whether an atom is None."""
     return isinstance(atom, Literal) and atom.value is None
+
+
+def _is_constant(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
 
 
 def own_nodes(node: ast.AST) -> Iterator[ast.AST]:

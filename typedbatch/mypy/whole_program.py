@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from mypy.errorcodes import ErrorCode
+from mypy.errors import ErrorInfo
 from mypy.nodes import ClassDef, Context, Decorator, FuncDef, MypyFile
 
 from typedbatch._program.report import Finding
@@ -76,6 +76,7 @@ _roots: dict[Path, _Root] = {}
 def forget() -> None:
     """Forget what is known of files, before another run of mypy."""
     _roots.clear()
+    _sent.clear()
 
 
 def digest_of_program(path: str) -> str:
@@ -127,30 +128,40 @@ def report_findings(api: Api, tree: MypyFile) -> None:
             with reporting_for(api, function):
                 for source in known.program.sources:
                     depend(api, source.name, f"{source.name}.{TEXTS}")
-    file, reported = Path(tree.path).absolute(), _reported(api, tree)
     for finding in known.found:
-        lines = [finding.line, *(step.line for step in finding.trace if step.path == file)]
-        if finding.path != file or any(finding.names & reported.get(line, set()) for line in lines):
+        infos = [*_infos(api, tree.path)]
+        if finding.path != Path(tree.path).absolute() or any(_says(info, finding) for info in infos):
             continue
         place = Context(finding.line, finding.column)
         place.end_line, place.end_column = finding.end_line, finding.end_column
         around = [one for one in functions if one.line <= finding.line <= (one.end_line or one.line)]
         with reporting_for(api, around[-1] if around else None):
-            api.fail(finding.message, place, code=_code_of(finding))
+            api.fail(finding.message, place, code=_CODES[finding.code])
+        _sent.setdefault(tree.path, []).extend((info, finding) for info in _infos(api, tree.path)[len(infos) :])
 
 
-def _code_of(finding: Finding) -> ErrorCode:
-    return _CODES[finding.code]
+_sent: dict[str, list[tuple[ErrorInfo, Finding]]] = {}
+"""Reports of findings, by file."""
 
 
-def _reported(api: Api, tree: MypyFile) -> dict[int, set[str]]:
-    """Return the names in reports so far, by their lines."""
-    errors: Any = errors_of(api)
-    found: dict[int, set[str]] = {}
-    for one in errors.error_info_map.get(tree.path, ()) if errors is not None else ():
-        if one.severity == "error":
-            found.setdefault(one.line, set()).update(_QUOTED.findall(one.message))
-    return found
+def supersede(api: Api, file: str, info: ErrorInfo) -> None:
+    """Take back the report of a finding if another report says the same, as that knows the types."""
+    infos = _infos(api, file)
+    for sent, finding in _sent.get(file, ()):
+        if sent is not info and sent in infos and _says(info, finding):
+            infos.remove(sent)
+
+
+def _infos(api: Api, file: str) -> list[ErrorInfo]:
+    errors = errors_of(api)
+    return errors.error_info_map.get(file, []) if errors is not None else []
+
+
+def _says(info: ErrorInfo, finding: Finding) -> bool:
+    """Return whether an error names a field that a finding is about, at its line or at a call that leads there."""
+    lines = {finding.line, *(step.line for step in finding.trace if step.path == finding.path)}
+    is_there = info.severity == "error" and info.line in lines
+    return is_there and not finding.names.isdisjoint(_QUOTED.findall(info.message))
 
 
 def _functions_in(tree: MypyFile | ClassDef) -> Iterator[FuncDef]:

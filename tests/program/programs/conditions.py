@@ -175,3 +175,12 @@ def while_walrus(lines):
     while (line := next(lines, None)) is not None:
         batch[line] = 1
     return batch.anything
+
+
+def filled(batch: Batch) -> None: ...
+
+
+def handed_on() -> ObsBatchProtocol:
+    batch = Batch(obs=1)
+    filled(batch)
+    return batch

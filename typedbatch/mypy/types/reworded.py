@@ -35,6 +35,7 @@ from typedbatch.mypy.engine.scopes import scope_around
 from typedbatch.mypy.internals import Api, current_checker, current_type, errors_of, fits, known_type
 from typedbatch.mypy.types.extend import PROTOCOL, declared_fields
 from typedbatch.mypy.types.fields import BATCH, content, is_batch, one_type
+from typedbatch.mypy.whole_program import supersede
 from typedbatch.mypy.wording import plain_words
 
 _NO_ATTRIBUTE = re.compile(r'"[^"]*" has no attribute "(\w+)"')
@@ -72,7 +73,10 @@ class Rewording:
         self._answered = None
         self._busy = True
         try:
-            return self._answer(api, info)
+            is_taken_back = self._answer(api, info)
+            if not is_taken_back:
+                supersede(api, file, info)
+            return is_taken_back
         except Exception:  # as in any hook: whatever mypy's internals do, a user's run must go on
             if api.options.show_traceback:
                 raise
