@@ -46,7 +46,7 @@ from typedbatch._program.values import (
 
 _DEEPEST: Final = 14
 _MOST_OF_ONE: Final = 2
-"""How often a function may be among the calls that the run is in."""
+"""Most calls of one function that the run is in at a time."""
 _MOST_CALLED: Final = 3
 """Functions of one value that are called; others of more are unknown."""
 _MOST_ITERATED: Final = 8
@@ -293,7 +293,8 @@ class Calls(Annotations):
         if declared_fields(cls) is not None:
             return make(self, call, cls)
         bases = base_names(cls)
-        if bases & {"Enum", "IntEnum", "StrEnum", "Protocol"}:
+        has_metaclass = any(isinstance(base, Class) and base.has_metaclass for base in lineage(cls))
+        if has_metaclass or bases & {"Enum", "IntEnum", "StrEnum", "Protocol"}:
             self.escape_all(call)
             return UNKNOWN
         if "TypedDict" in bases:

@@ -107,6 +107,11 @@ class Expressions(Calls):
             return constant("__main__")
         return (External(f"builtins.{name}"),) if hasattr(builtins, name) else UNKNOWN
 
+    def tested(self, test: ast.expr) -> bool | None:
+        """Evaluate a test, and return whether it holds, or None if it may or may not."""
+        truth = self.truth(self.evaluate(test))
+        return self.decided(test) if truth is None and self.is_alive() else truth
+
     def truth(self, value: Value) -> bool | None:
         """Return whether a value is true, or None if it may be either."""
         found = {self._truth_of(atom) for atom in value}
@@ -189,7 +194,7 @@ class Expressions(Calls):
     # Conditions and operators
 
     def _if(self, node: ast.IfExp) -> Value:
-        truth = self.truth(self.evaluate(node.test))
+        truth = self.tested(node.test)
         if truth is not None:
             return self.evaluate(node.body if truth else node.orelse)
         if not self.is_alive():
@@ -197,11 +202,11 @@ class Expressions(Calls):
         guards, found, ends = self.guards, [], []
         for child in (node.body, node.orelse):
             mark = self.heap.begin()
-            self.guard()
+            self.guard(node.test, holds=child is node.body)
             found.append(self.evaluate(child))
             self.guards = guards
             ends.append(self.heap.end(mark))
-        self.heap.apply(self.heap.join(ends[0], ends[1], self.condition()))
+        self.heap.apply(self.heap.join(ends[0], ends[1], self.condition(node)))
         return union(*found)
 
     def _bool(self, node: ast.BoolOp) -> Value:
@@ -210,11 +215,12 @@ class Expressions(Calls):
         for at, child in enumerate(node.values):
             mark = self.heap.begin() if at else 0
             if at == 1:
-                self.guard()
+                self.guard(node.values[0], holds=not ends_at)
             value = self.evaluate(child)
             if at:
                 self.heap.apply(self.heap.join({}, self.heap.end(mark)))
             truth = self.truth(value)
+            truth = self.decided(child) if truth is None else truth
             if truth is None or truth == ends_at or at == len(node.values) - 1:
                 values.append(value)
             if truth is ends_at:

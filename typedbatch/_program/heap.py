@@ -116,7 +116,7 @@ class ListObject:
 
     @property
     def any_item(self) -> Value:
-        """What an item may be; no atoms if there is none."""
+        """Value of any item; no atoms if there is none."""
         return union(self.element, *(self.items or ()))
 
 
@@ -146,7 +146,7 @@ class DictObject:
 
     @property
     def any_value(self) -> Value:
-        """What a value may be; no atoms if there is none."""
+        """Value of any key; no atoms if there is none."""
         return union(*self.items.values(), self.rest)
 
 
@@ -202,7 +202,7 @@ Changes = dict[Ref, Object]
 
 
 class _Layer:
-    """What was there before each change of a branch, and the objects that the branch may change in place."""
+    """Objects as they were before each change of a branch, and those that it may change in place."""
 
     __slots__ = ("before", "owned")
 
@@ -354,7 +354,7 @@ def _joined_fields(one: BatchObject, other: BatchObject, condition: Condition | 
             if (other if theirs is None else one).is_open:
                 found = found._replace(value=union(found.value, UNKNOWN))
             if condition is not None:
-                condition = condition._replace(place=found.place)
+                condition = condition._replace(place=found.place or condition.place)
             yield name, found._replace(is_sure=False, condition=condition if found.is_sure else found.condition)
         elif mine is theirs:
             yield name, mine

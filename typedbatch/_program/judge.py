@@ -1,4 +1,4 @@
-"""What is reported: reads of fields that are not there, and batches that lack what is asked for.
+"""Reports: of reads of fields that are not there, and of batches that lack what is asked for.
 
 A report needs every batch that a value may be to lack the field, and all of them to be known to the last field. A
 field that may be there is reported only if it depends on one ``if`` alone, in the call that made the batch, and if
@@ -124,6 +124,8 @@ def member_of(machine: Machine, ref: Ref, name: str, node: ast.AST | None) -> Va
         found = attribute_of(declared, name)
         if found is not None:
             return machine.bound(found, ref, node)
+        if attribute_of(declared, "__getattr__") or attribute_of(declared, "__getattribute__"):
+            return UNKNOWN
         fields = declared_fields(declared)
         if fields is not None and name in fields.optional:
             return union(UNKNOWN, NONE)

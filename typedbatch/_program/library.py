@@ -1,4 +1,4 @@
-"""What this package does to batches: a row for each member of Batch, for buffers, and for its functions.
+"""Effects of this package on batches: a row for each member of Batch, for buffers, and for its functions.
 
 A row is a function of the machine, the receiver and the call. It returns the value of the call, and does to the objects
 what the call does. The mypy plugin's hooks and the run read the same declarations of records.
@@ -219,7 +219,8 @@ def _get(machine: Machine, batch: Ref, call: Call) -> Value:
     key, found, default = _key_of(call), machine.batch_at(batch), call.get(1, "default") or NONE
     field = found.fields.get(key) if found is not None and key is not None else None
     if field is None:
-        return union(UNKNOWN, default)
+        is_gone = key is not None and found is not None and not found.is_open
+        return default if is_gone else union(UNKNOWN, default)
     return field.value if field.is_sure else union(field.value, default)
 
 

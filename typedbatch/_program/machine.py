@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from typedbatch._program.classes import attribute_of
 from typedbatch._program.heap import (
     BatchObject,
     BufferObject,
@@ -40,6 +41,7 @@ from typedbatch._program.values import (
     Ref,
     Result,
     Value,
+    text_of,
     union,
 )  # fmt: skip
 
@@ -151,6 +153,7 @@ class Machine:
         guards: Number of each condition that the run is behind, outermost first; those of loops are negative.
         exits: Number of statements so far that may have ended the call early.
         quiet: Above 0 where nothing is reported.
+        imported: Variables that are imported from another module of the program, each with what it is there.
         rebound: Variables that are set elsewhere than in their own scope.
         attempts: Each ``try`` that the run is in, outermost first.
         trial: Guards and exits at the start of a round of a loop that is not the last; a read behind a condition of
@@ -170,6 +173,8 @@ class Machine:
         self.most_steps = _LEAST_STEPS + _STEPS_PER_LINE * program.lines
         self.findings: dict[tuple[str, int, int, tuple[str, ...]], Finding] = {}
         self.rebound: dict[tuple[Ref, str], None] = {}
+        self.imported: dict[tuple[Ref, str], tuple[Ref, str]] = {}
+        self._flags: dict[int, dict[tuple[Ref, str], bool]] = {}
         self._guards_made = 0
         self._frames_made = 0
 
@@ -230,7 +235,7 @@ class Machine:
         return self.frames[-1]
 
     def is_alive(self) -> bool:
-        """Whether the run goes on in this branch."""
+        """Return whether the run goes on in this branch."""
         return self.heap.is_alive
 
     def step(self, count: int = 1) -> None:
@@ -243,10 +248,54 @@ class Machine:
         if self.steps > self.most_steps:
             raise BudgetError
 
-    def guard(self, *, is_loop: bool = False) -> None:
-        """Go behind a condition, until the caller sets ``guards`` back."""
+    def guard(self, test: ast.expr | None = None, *, holds: bool = True, is_loop: bool = False) -> None:
+        """Go behind a condition, until the caller sets ``guards`` back.
+
+        Args:
+            test: Expression that decides.
+            holds: Whether it is true here.
+            is_loop: Whether the condition is that a round of a loop comes.
+        """
         self._guards_made += 1
         self.guards = (*self.guards, -self._guards_made if is_loop else self._guards_made)
+        flags = self.flags_in(test, holds=holds) if test is not None else {}
+        if flags:
+            self._flags[self._guards_made] = flags
+
+    def flags_in(self, test: ast.expr, *, holds: bool) -> dict[tuple[Ref, str], bool]:
+        """Return the variables of modules that decide a test, as ``if DEBUG and not TRAIN``, with their truth."""
+        match test:
+            case ast.Name(id=name):
+                flag = self._flag_of(name)
+                return {} if flag is None else {flag: holds}
+            case ast.UnaryOp(op=ast.Not(), operand=inner):
+                return self.flags_in(inner, holds=not holds)
+            case ast.BoolOp(op=operator, values=parts) if isinstance(operator, ast.And) == holds:
+                return {flag: value for part in parts for flag, value in self.flags_in(part, holds=holds).items()}
+            case _:
+                return {}
+
+    def _flag_of(self, name: str) -> tuple[Ref, str] | None:
+        """Return the variable of a module that is set once, and in the module that it is imported from."""
+        scope, found = self.frame.scope, self.heap.read(self.frame.scope)
+        while isinstance(found, ScopeObject) and name not in found.names and found.parent is not None:
+            scope, found = found.parent, self.heap.read(found.parent)
+        if not isinstance(found, ScopeObject) or found.parent is not None or name not in found.names:
+            return None
+        flag = (scope, name)
+        while flag in self.imported:
+            flag = self.imported[flag]
+        return None if flag in self.rebound else flag
+
+    def decided(self, test: ast.expr) -> bool | None:
+        """Return the truth of a test that a condition around has decided, or None."""
+        flags = self.flags_in(test, holds=True) if isinstance(test, (ast.Name, ast.UnaryOp)) else {}
+        for flag, holds in flags.items():
+            for guard in reversed(self.guards):
+                known = self._flags.get(abs(guard), {})
+                if flag in known:
+                    return known[flag] == holds
+        return None
 
     @contextmanager
     def silently(self) -> Generator[None]:
@@ -266,9 +315,10 @@ class Machine:
         """Return the number of the innermost round of a loop, or 0."""
         return next((guard for guard in reversed(self.guards) if guard < 0), 0)
 
-    def condition(self) -> Condition:
+    def condition(self, node: ast.AST) -> Condition:
         """Return the ``if`` that has just ended, as a condition of what was set in its branches."""
-        return Condition(self.guards, self.exits, self.frame.number, self.round())
+        place = Place(self.frame.source, node)
+        return Condition(self.guards, self.exits, self.frame.number, self.round(), place)
 
     def leave(self) -> None:
         """Leave the branch early."""
@@ -443,9 +493,24 @@ class Machine:
     # What leaves the sight of the run
 
     def escape_all(self, call: Call) -> None:
-        """Let go of all arguments of a call of something unknown."""
+        """Let go of all arguments of a call of something unknown, which may set an attribute of a class by its name."""
+        names = [name for value in call.values() if (name := text_of(value)) is not None]
         for value in call.values():
+            for atom in value:
+                if isinstance(atom, Class):
+                    atom.attributes.update({name: union(attribute_of(atom, name) or (), UNKNOWN) for name in names})
             self.escape(value)
+
+    def escape_scopes(self) -> None:
+        """Let go of all variables in sight, as of a call of ``exec``."""
+        scope: Ref | None = self.frame.scope
+        while scope is not None and isinstance(self.heap.read(scope), ScopeObject):
+            written = self.write_scope(scope)
+            for name, value in [*written.names.items()]:
+                if any(isinstance(atom, Ref) for atom in value):
+                    self.escape(tuple(atom for atom in value if isinstance(atom, Ref)))
+                    self.write_scope(scope).names[name] = union(value, UNKNOWN)
+            scope = written.parent
 
     def escape_functions(self, call: Call) -> None:
         """Let go of the functions among the arguments of a call of something that keeps no batches."""

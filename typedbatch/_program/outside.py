@@ -1,4 +1,4 @@
-"""What functions of Python, its library and numpy do to the values that they are given: a row for each."""
+"""Effects of functions of Python, its library and numpy on the values that they are given: a row for each."""
 
 from __future__ import annotations
 
@@ -247,6 +247,12 @@ def _lets_go(machine: Machine, call: Call) -> Value:
     return UNKNOWN
 
 
+def _executes(machine: Machine, call: Call) -> Value:
+    machine.escape_all(call)
+    machine.escape_scopes()
+    return UNKNOWN
+
+
 def _isinstance(machine: Machine, call: Call) -> Value:
     if len(call.args) < 2:
         return UNKNOWN
@@ -280,6 +286,7 @@ ROWS: Final[Mapping[str, Row]] = {
         ("asyncio.create_task", "asyncio.ensure_future", "asyncio.run", "asyncio.shield", "asyncio.wait_for"), _first
     ),
     **dict.fromkeys(("builtins.vars", "contextlib.closing", "contextlib.nullcontext"), _lets_go),
+    **dict.fromkeys(("builtins.eval", "builtins.exec", "builtins.globals", "builtins.locals"), _executes),
     **dict.fromkeys(("builtins.list", "builtins.tuple"), _list),
     **dict.fromkeys(
         ("builtins.frozenset", "builtins.iter", "builtins.reversed", "builtins.set", "collections.deque",

@@ -213,7 +213,11 @@ class Run(Statements):
                 found = self.load(inner)
             elif found is None:
                 found = UNKNOWN if source is not None or node.level else (External(full),)
-            self.set_name(alias.asname or alias.name, found)
+            name = alias.asname or alias.name
+            self.set_name(name, found)
+            origin = self._scopes.get(source) if source is not None else None
+            if origin is not None:
+                self.imported[self.frame.scope, name] = (origin, alias.name)
 
     # Functions
 
@@ -266,6 +270,8 @@ class Run(Statements):
         if not self.is_alive():
             return
         cls = Class(node.name, self.frame.source, bases)
+        metaclasses = [last_name(one.value) for one in node.keywords if one.arg == "metaclass"]
+        cls.has_metaclass = any(name != "ABCMeta" for name in metaclasses)
         for base in bases:
             if isinstance(base, Class):
                 base.derived.append(cls)

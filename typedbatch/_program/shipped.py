@@ -1,4 +1,4 @@
-"""What this package ships: its classes and functions by their full names, their fields and parameters.
+"""Classes and functions that this package ships, by their full names, with their fields and parameters.
 
 Nothing else is imported: of the program's own modules, and of other libraries, the run sees names alone.
 """

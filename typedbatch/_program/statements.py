@@ -121,6 +121,8 @@ class Statements(Expressions):
         scope = self.heap.read(self.frame.scope)
         assert isinstance(scope, ScopeObject)
         outer = scope.elsewhere.get(name)
+        if outer is None and scope.parent is None and name in scope.names:
+            self.rebound[self.frame.scope, name] = None
         if outer is not None:
             self.rebound[outer, name] = None
         self.write_scope(outer or self.frame.scope).names[name] = value
@@ -258,7 +260,7 @@ class Statements(Expressions):
         self.exits += 1
 
     def _if_statement(self, node: ast.If, *, is_in_chain: bool = False) -> None:
-        truth = self.truth(self.evaluate(node.test))
+        truth = self.tested(node.test)
         if not self.is_alive():
             return
         if truth is not None:
@@ -269,7 +271,7 @@ class Statements(Expressions):
         is_chain = len(node.orelse) == 1 and isinstance(node.orelse[0], ast.If)
         for holds, body in ((True, node.body), (False, node.orelse)):
             mark = self.heap.begin()
-            self.guard()
+            self.guard(node.test, holds=holds)
             self.narrow(node.test, holds=holds)
             if not holds and is_chain and isinstance(node.orelse[0], ast.If):
                 self.step()
@@ -281,8 +283,10 @@ class Statements(Expressions):
         self.frame.dispatches -= dispatches
         # A chain without else may name all cases that there are.
         decides = not is_chain and not (is_in_chain and not node.orelse) and not _asks(node.test)
-        condition = self.condition() if decides else None
+        condition = self.condition(node) if decides else None
         self.heap.apply(self.heap.join(ends[0], ends[1], condition))
+        if self.is_alive() and None in ends and self.flags_in(node.test, holds=ends[0] is not None):
+            self.guard(node.test, holds=ends[0] is not None)  # For what follows, until the block ends.
 
     def _match(self, node: ast.Match) -> None:
         subject = self.evaluate(node.subject)
@@ -290,15 +294,19 @@ class Statements(Expressions):
             return
         guards, found = self.guards, literal_of(subject)
         joined: Changes | None = None
-        is_total = False
+        is_total, was_true = False, False
         for case in node.cases:
             pattern = case.pattern
+            is_true = isinstance(pattern, ast.MatchSingleton) and pattern.value is True
+            if is_true and self.decided(node.subject) is False:
+                continue
             is_total = is_total or (isinstance(pattern, ast.MatchAs) and pattern.pattern is None and not case.guard)
             asked = pattern.value if isinstance(pattern, ast.MatchValue) else None
             if isinstance(asked, ast.Constant) and found is not None and asked.value != found.value:
                 continue
             mark = self.heap.begin()
-            self.guard()
+            was_true = was_true or is_true
+            self.guard(node.subject if was_true else None, holds=is_true)
             self._capture(pattern, subject)
             if case.guard is not None:
                 self.evaluate(case.guard)

@@ -110,6 +110,7 @@ class Class(Atom):
     Attributes:
         fields: Names that are annotated in its body, and whether each may be left out.
         derived: Classes that name it as a base.
+        has_metaclass: Whether a class of its own makes the instances.
     """
 
     name: str
@@ -118,6 +119,7 @@ class Class(Atom):
     attributes: dict[str, Value] = field(default_factory=dict[str, "Value"])
     fields: dict[str, bool] = field(default_factory=dict[str, bool])
     derived: list[Class] = field(default_factory=list["Class"])
+    has_metaclass: bool = False
 
 
 @dataclass(frozen=True, slots=True)
