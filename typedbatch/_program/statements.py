@@ -408,7 +408,6 @@ class Statements(Expressions):
 
     def _try(self, node: ast.Try | ast.TryStar) -> None:
         guards, attempt = self.guards, Attempt(self.heap.begin())
-        at_raise: Changes | None = {}
         handles, asks = _handled([handler.type for handler in node.handlers])
         self.frame.handles += handles
         self.frame.asks += asks
@@ -416,18 +415,18 @@ class Statements(Expressions):
         for statement in node.body:
             if self.is_alive():
                 self.run_block([statement])
-                if self.is_alive():
-                    at_raise = self.heap.join(at_raise, self.heap.since(attempt.mark))
+                self._note_raised()
         self.attempts.pop()
         self.frame.handles -= handles
         self.frame.asks -= asks
-        for raised in attempt.raised:
-            at_raise = self.heap.join(at_raise, raised)
         passing = Attempt(attempt.mark)
         if node.finalbody:
             self.attempts.append(passing)
         self.run_block(node.orelse)
         ended = self.heap.end(attempt.mark)
+        at_raise: Changes | None = {}
+        for raised in attempt.raised:
+            at_raise = self.heap.join(at_raise, raised)
         for handler in node.handlers:
             mark = self.heap.begin()
             self.heap.apply(at_raise)
