@@ -86,6 +86,9 @@ def _report_missing(machine: Machine, lacking: list[Ref], name: str, names: Coll
     batches = [machine.batch_at(ref) for ref in lacking]
     if machine.frame.dispatches and all(one is None or one.activation != machine.frame.number for one in batches):
         return
+    is_of_module = any(batch is not None and batch.activation in machine.tops for batch in batches)
+    if machine.is_alone and is_of_module and name in machine.program.names:
+        return  # Functions may have changed it before, in any order.
     if any(batch is not None and batch.is_open and not batch.is_annotated for batch in batches):
         if name in machine.program.names or not get_close_matches(name, sorted(names), 1, _NEAR):
             return
@@ -158,7 +161,7 @@ def need(machine: Machine, value: Value, cls: Atom, node: ast.AST | None) -> Non
     lacking = lacks(machine, value, fields.required)
     if lacking:
         text = report.lacking(name_of(cls), lacking, has_in(machine, value))
-        if machine.report(node, report.ARGUMENT, text, lacking, made_at(machine, value)):
+        if machine.report(node, report.ARGUMENT, text, [*lacking, name_of(cls)], made_at(machine, value)):
             assume(machine, value, lacking)
 
 

@@ -155,6 +155,8 @@ class Machine:
         quiet: Above 0 where nothing is reported.
         imported: Variables that are imported from another module of the program, each with what it is there.
         rebound: Variables that are set elsewhere than in their own scope.
+        is_alone: Whether the run is in a function that nothing in the program calls.
+        tops: Numbers of the frames of modules.
         attempts: Each ``try`` that the run is in, outermost first.
         trial: Guards and exits at the start of a round of a loop that is not the last; a read behind a condition of
             its own may find there what a later round sets.
@@ -175,6 +177,8 @@ class Machine:
         self.rebound: dict[tuple[Ref, str], None] = {}
         self.imported: dict[tuple[Ref, str], tuple[Ref, str]] = {}
         self._flags: dict[int, dict[tuple[Ref, str], bool]] = {}
+        self.is_alone = False
+        self.tops: set[int] = set()
         self._guards_made = 0
         self._frames_made = 0
 

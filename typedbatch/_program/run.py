@@ -77,6 +77,7 @@ class Run(Statements):
             self.heap.end(mark)
             self.heap.keep(changes)
         self._open_shared()
+        self.is_alone = True
         for code in self._defined_codes:  # More are added while functions run.
             scope = self._owners[code]
             if not code.has_run and not isinstance(code.node, ast.Lambda) and self.steps < self.most_steps:
@@ -142,6 +143,7 @@ class Run(Statements):
             scope = self._scopes[source] = self.scope(None)
             before = self.frames, self.guards, self.quiet, self.trial, self._body
             frame = Frame(None, source, scope, self.next_frame(), mark)
+            self.tops.add(frame.number)
             self.frames, self.trial, self._body = [], None, None
             self.enter(frame)
             self.run_block(source.tree.body)

@@ -501,7 +501,7 @@ class Statements(Expressions):
         if not self.is_alive():
             return
         mark, suppressed = self.heap.begin(), _suppressed(item.context_expr)
-        expects = isinstance(item.context_expr, ast.Call) and last_name(item.context_expr.func) in _EXPECTING
+        expects = _expects_mistakes(item.context_expr)
         self.quiet += expects
         handles, asks = _handled(suppressed or [])
         self.frame.handles += handles
@@ -552,6 +552,14 @@ def _asks(test: ast.expr) -> bool:
         isinstance(node, (ast.In, ast.NotIn)) or (isinstance(node, ast.Name) and node.id in _ASKING)
         for node in ast.walk(test)
     )
+
+
+def _expects_mistakes(node: ast.expr) -> bool:
+    """Return whether something has to raise in a context, or nothing is checked in it, as in ``checking("off")``."""
+    if not isinstance(node, ast.Call):
+        return False
+    name, off = last_name(node.func), [isinstance(one, ast.Constant) and one.value == "off" for one in node.args]
+    return name in _EXPECTING or (name == "checking" and off == [True])
 
 
 def _suppressed(node: ast.expr) -> list[ast.expr | None] | None:

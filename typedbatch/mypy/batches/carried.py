@@ -10,7 +10,7 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
-from mypy.nodes import FuncDef, MypyFile, TypeVarExpr
+from mypy.nodes import FuncDef, TypeVarExpr
 from mypy.plugin import AnalyzeTypeContext
 from mypy.semanal import SemanticAnalyzer
 from mypy.types import (
@@ -25,7 +25,7 @@ from mypy.types import (
     get_proper_type,
 )
 
-from typedbatch.mypy.batches.texts import text_in
+from typedbatch.mypy.batches.texts import text_in, version_of
 from typedbatch.mypy.internals import analyzed_by_mypy
 from typedbatch.mypy.types.fields import BATCH
 
@@ -73,13 +73,14 @@ def _text_around(semantic: Any) -> str | None:
     function = semantic.scope.function
     if not isinstance(function, FuncDef) or function.end_line is None:
         return None
-    text = "\n".join(_lines(semantic.cur_mod_node)[function.line - 1 : function.end_line])
+    path = Path(semantic.cur_mod_node.path).absolute()
+    text = "\n".join(_lines(path, version_of(path))[function.line - 1 : function.end_line])
     return dedent(text) if len(text) <= _LONGEST else None
 
 
 @lru_cache(maxsize=4)
-def _lines(tree: MypyFile) -> list[str]:
-    return text_in(Path(tree.path).absolute()).split("\n")
+def _lines(path: Path, version: int) -> list[str]:
+    return text_in(path).split("\n")  # In the daemon, the tree of a file stays the same object when its text changes.
 
 
 def text_of(function: FuncDef) -> str | None:
