@@ -1,4 +1,4 @@
-"""``typedbatch check``: what it finds in projects with other checkers or none, with a real mypy."""
+"""``typedbatch check --mypy``: what it finds in projects with other checkers or none, with a real mypy."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ from zlib import crc32
 import pytest
 
 from typedbatch._report import page_address
-from typedbatch.cli.check import check
 from typedbatch.cli.diagnostics import Diagnostic, as_github, as_json, as_sarif, as_text, parsed
-from typedbatch.cli.mypy_run import Checked
+from typedbatch.cli.mypy_run import Checked, check_types
 from typedbatch.cli.settings import settings_of
 from typedbatch.errors import SettingError
 
@@ -86,7 +85,7 @@ def project(folder: Path, files: dict[str, str]) -> None:
 def checked(folder: Path, environment: Environment, files: dict[str, str], *paths: str) -> Checked:
     project(folder, files)
     cache = environment.cache_for(folder)
-    return check([Path(path) for path in paths], python=environment.python, cache=cache, folder=folder)
+    return check_types([Path(path) for path in paths], python=environment.python, cache=cache, folder=folder)
 
 
 def lines(result: Checked) -> list[str]:
@@ -192,7 +191,7 @@ def test_files_of_the_settings_are_relative_to_them(tmp_path, environment):
     }
     project(tmp_path, {**files, "deep/b.py": UNTYPED})
     cache = environment.cache_for(tmp_path)
-    result = check(python=environment.python, cache=cache, folder=tmp_path / "deep")
+    result = check_types(python=environment.python, cache=cache, folder=tmp_path / "deep")
     assert sorted(one.file for one in result.found) == ["../lib/a.py", "../main.py"]
 
 
@@ -207,21 +206,21 @@ def test_the_folder_above_may_have_the_settings(tmp_path):
 def test_settings_that_cannot_be_read_are_named(tmp_path):
     project(tmp_path, {"pyproject.toml": "[tool.mypy\n"})
     with pytest.raises(SettingError, match=r"pyproject\.toml cannot be read as TOML"):
-        check(folder=tmp_path)
+        check_types(folder=tmp_path)
     project(tmp_path, {"mypy.ini": "no section\n"})
     with pytest.raises(SettingError, match=r"mypy\.ini cannot be read"):
-        check(folder=tmp_path)
+        check_types(folder=tmp_path)
 
 
 def test_a_path_that_is_not_there_is_named(tmp_path):
     with pytest.raises(SettingError, match=r"nowhere\.py does not exist"):
-        check([Path("nowhere.py")], folder=tmp_path)
+        check_types([Path("nowhere.py")], folder=tmp_path)
 
 
 def test_mypy_is_needed(tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(SettingError, match="pip install mypy"):
-        check(folder=tmp_path)
+        check_types(folder=tmp_path)
 
 
 def test_a_program_that_mypy_cannot_check_is_a_failure(tmp_path, environment):
@@ -233,7 +232,7 @@ def test_a_program_that_mypy_cannot_check_is_a_failure(tmp_path, environment):
 
 def test_the_cache_is_kept_out_of_git(tmp_path):
     project(tmp_path, {"a.py": "", "pyproject.toml": "[project]\nname = 'mine'\n", "deep/b.py": ""})
-    assert lines(check(folder=tmp_path / "deep")) == []
+    assert lines(check_types(folder=tmp_path / "deep")) == []
     assert "*" in (tmp_path / ".typedbatch_cache" / ".gitignore").read_text("utf-8").split()
 
 
@@ -439,7 +438,7 @@ def test_sarif():
 
 def command(folder: Path, environment: Environment, *arguments: str) -> list[str]:
     given = ["--python", str(environment.python), "--cache-dir", str(environment.cache_for(folder))]
-    return [str(Path(sys.executable).with_name("typedbatch")), "check", *given, *arguments]
+    return [str(Path(sys.executable).with_name("typedbatch")), "check", "--mypy", *given, *arguments]
 
 
 @pytest.mark.parametrize(
@@ -465,7 +464,7 @@ def test_the_oldest_mypy_finds_the_same(tmp_path, without_torch):
     if not python.exists():
         pytest.skip("mypy 1.20 is not installed; make check installs it")
     project(tmp_path, {"untyped.py": UNTYPED, "returned.py": RETURNED, "foreign.py": FOREIGN, "broken.py": "def f(:\n"})
-    run = [str(python), "-m", "typedbatch.cli", "check", "--format", "json", "--python", str(without_torch)]
+    run = [str(python), "-m", "typedbatch.cli", "check", "--mypy", "--format", "json", "--python", str(without_torch)]
     done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 1, done.stderr
     assert [(one["file"], one["line"], one["column"], one["code"]) for one in json.loads(done.stdout)] == [

@@ -102,6 +102,17 @@ def test_an_edit_is_seen_in_files_that_import_it(editor):
     assert found["message"] == 'Batch has no field "obs"; it has rew'
 
 
+def test_what_a_run_of_the_program_finds_follows_edits_of_other_files(editor):
+    made = "from typedbatch import Batch\n\nclass Source:\n    batch = None\n"
+    made += "    def draw(self):\n        self.batch = Batch(obs=1)\n"
+    using = "from source_of_run import Source\n\nsource = Source()\nsource.draw()\nprint(source.batch.obs)\n"
+    editor.open("source_of_run.py", made)
+    assert editor.open("using_source.py", using) == []
+    before = editor.published.get(editor.uri("using_source.py"), 0)
+    editor.type("source_of_run.py", made.replace("obs=1", "rew=1"))
+    assert messages(editor.after("using_source.py", before)) == ['Batch has no field "obs"; it has rew']
+
+
 def test_a_file_that_is_closed_is_checked_as_it_is_on_disk(editor):
     (editor.folder / "closed.py").write_text(RIGHT, "utf-8")
     editor.open("closed.py")

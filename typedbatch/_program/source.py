@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import os
 import re
+import stat
 import tokenize
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -134,11 +135,12 @@ def read_text(path: Path) -> str:
     """Return the text of a file.
 
     Raises:
-        OSError: It cannot be read, or is too large.
+        OSError: It cannot be read, is not a regular file, or is too large.
         SyntaxError: It cannot be decoded.
     """
-    if path.stat().st_size > _MOST_BYTES:
-        raise OSError(f"it has more than {_MOST_BYTES:,} bytes")
+    found = path.stat()
+    if not stat.S_ISREG(found.st_mode) or found.st_size > _MOST_BYTES:  # Reading a pipe may never end.
+        raise OSError(f"it is not a regular file, or has more than {_MOST_BYTES:,} bytes")
     try:
         with tokenize.open(path) as file:
             return file.read()

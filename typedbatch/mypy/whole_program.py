@@ -119,7 +119,7 @@ def _lines_of(known: _Known, tree: MypyFile) -> tuple[str, ...]:
 
 def report_findings(api: Api, tree: MypyFile) -> None:
     """Report what a run of the program finds in a file, but for what is reported there already."""
-    known = _known_of(tree.path)
+    known = _known_of(tree.path, may_have_changed=api.options.fine_grained_incremental)
     if known is None:
         return
     functions = list(_functions_in(tree))

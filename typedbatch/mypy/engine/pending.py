@@ -38,7 +38,7 @@ from typedbatch.mypy.engine.report import Report, Said
 from typedbatch.mypy.engine.unused import note_unused
 from typedbatch.mypy.internals import function_around, is_reported, module_around, publish, put_off, reporting_for
 from typedbatch.mypy.nodes import keeping
-from typedbatch.mypy.whole_program import is_of_program, report_findings
+from typedbatch.mypy.whole_program import TEXTS, is_of_program, report_findings
 
 CALLED = "builtins.object"
 _LAST = "<shapes>"
@@ -73,10 +73,16 @@ def note(api: Any) -> None:
 def expect(api: Any) -> None:
     """Report what a run of the program finds in the file that is being checked, when all else in it is done."""
     tree = module_around(api)
-    if tree is None or _expected.get(tree.fullname) is tree or not is_reported(api):
+    if tree is None or not is_reported(api):
         return
-    _expected[tree.fullname] = tree
-    if is_of_program(tree, api):
+    if api.options.fine_grained_incremental:  # The tree of a file stays the same object when its text changes.
+        is_expected = TEXTS in tree.names or is_of_program(tree, api)
+    elif _expected.get(tree.fullname) is tree:
+        return
+    else:
+        _expected[tree.fullname] = tree
+        is_expected = is_of_program(tree, api)
+    if is_expected:
         put_off(api, _LAST, lambda: _last(api, tree))
 
 
