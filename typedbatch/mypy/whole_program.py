@@ -22,6 +22,7 @@ from typedbatch._program.source import Program, files_in, programs_of, root_of
 from typedbatch.mypy import messages
 from typedbatch.mypy.batches.texts import text_in, version_of
 from typedbatch.mypy.internals import Api, depend, errors_of, publish, reporting_for
+from typedbatch.mypy.settings import wants_own_codes
 
 TEXTS: Final = "_<texts>"
 """Name of the symbol of a file that changes with the texts of its program."""
@@ -160,7 +161,8 @@ def _infos(api: Api, file: str) -> list[ErrorInfo]:
 def _says(info: ErrorInfo, finding: Finding) -> bool:
     """Return whether an error names a field that a finding is about, at its line or at a call that leads there."""
     lines = {finding.line, *(step.line for step in finding.trace if step.path == finding.path)}
-    is_there = info.severity == "error" and info.line in lines
+    is_shown = not wants_own_codes() or (info.code is not None and info.code.code in _CODES)
+    is_there = info.severity == "error" and info.line in lines and is_shown
     return is_there and not finding.names.isdisjoint(_QUOTED.findall(info.message))
 
 
