@@ -20,7 +20,7 @@ from typedbatch._program.report import Finding
 from typedbatch._program.run import run
 from typedbatch._program.source import Program, files_in, programs_of, root_of
 from typedbatch.mypy import messages
-from typedbatch.mypy.batches.texts import text_in, version_of
+from typedbatch.mypy.batches.texts import text_in, unsaved_in, version_of
 from typedbatch.mypy.internals import Api, depend, errors_of, publish, reporting_for
 from typedbatch.mypy.settings import wants_own_codes
 
@@ -48,7 +48,7 @@ class _Root:
         return self._listed() != self.versions
 
     def _listed(self) -> dict[Path, int]:
-        return {path: version_of(path) for path in files_in(self._folder)}
+        return {path: version_of(path) for path in (*files_in(self._folder), *unsaved_in(self._folder))}
 
 
 class _Known:

@@ -18,6 +18,11 @@ def use_texts(texts: Mapping[Path, str]) -> None:
     _unsaved.update(texts)
 
 
+def unsaved_in(folder: Path) -> list[Path]:
+    """Return the Python files of an editor in a folder, which need not be on disk."""
+    return [path for path in _unsaved if path.suffix == ".py" and path.is_relative_to(folder)]
+
+
 def version_of(path: Path) -> int:
     """Return a number that changes with the text of a file, or 0 for a file that does not exist."""
     text = _unsaved.get(path)
