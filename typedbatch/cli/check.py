@@ -55,7 +55,7 @@ def check(
     files = {file for path in given for file in files_in(path) if not settings.excludes(file)}
     broken = problems_of(files, folder, [folder / path for path in paths], replace(settings, mypy={}))
     asked = {file.resolve() for file in files}
-    roots = {settings.root, *(root_of(file) for file in asked)}
+    roots = {root_of(file) for file in asked} | ({settings.root} if settings.file is not None else set())
     every = {file.resolve() for root in roots for file in files_in(root)} | asked
     found = [
         _diagnostic(finding, folder)

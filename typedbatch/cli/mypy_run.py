@@ -281,7 +281,7 @@ def _walk(path: Path) -> Iterator[tuple[str, list[str], list[str]]]:
             name
             for name in folders
             if not name.startswith((".", "__pycache__")) and name not in _HIDDEN
-            and not (Path(current) / name / "pyvenv.cfg").exists()
+            and not os.path.exists(os.path.join(current, name, "pyvenv.cfg"))
         )  # fmt: skip
         yield current, folders, sorted(name for name in names if not name.startswith("."))
 
