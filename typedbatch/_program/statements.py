@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -333,17 +333,22 @@ class Statements(Expressions):
             self._loop(node, [partial(self.assign, node.target, item) for item in items], is_known=True)
         else:
             any_item = union(element, *(items or ()))
-            self._loop(node, [partial(self.assign, node.target, any_item)] * _ROUNDS)
+            self._loop(node, [partial(self.assign, node.target, any_item)] * self._rounds())
 
     def _while(self, node: ast.While) -> None:
         def begin() -> None:
             self.evaluate(node.test)
             self.narrow(node.test, holds=True)
 
-        self._loop(node, [begin] * _ROUNDS)
+        self._loop(node, [begin] * self._rounds())
+
+    def _rounds(self) -> int:
+        """Return the number of rounds of a loop, which are fewer within others, as these repeat it."""
+        within = sum(guard < 0 for guard in self.guards)
+        return max(1, _ROUNDS - max(0, within - 1))
 
     def _loop(
-        self, node: ast.For | ast.AsyncFor | ast.While, rounds: Iterable[Callable[[], None]], *, is_known: bool = False
+        self, node: ast.For | ast.AsyncFor | ast.While, rounds: Sequence[Callable[[], None]], *, is_known: bool = False
     ) -> None:
         """Run the rounds of a loop. Unless their number is known, each may be the last."""
         guards, loop = self.guards, Loop(self.heap.begin())
@@ -354,7 +359,7 @@ class Statements(Expressions):
             trial, loop.round_mark = self.trial, self.heap.begin()
             loop.continues = []
             self.guard(is_loop=True)
-            if not is_known and number < _ROUNDS and self.trial is None:
+            if not is_known and number < len(rounds) and self.trial is None:
                 self.trial = (len(self.guards), self.exits)
             begin()
             if self.is_alive():
