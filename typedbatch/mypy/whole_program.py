@@ -28,6 +28,8 @@ TEXTS: Final = "_<texts>"
 """Name of the symbol of a file that changes with the texts of its program."""
 _CODES: Final = {code.code: code for code in (messages.FIELD, messages.MAYBE, messages.ARGUMENT, messages.EXTEND)}
 _QUOTED: Final = re.compile(r'"(\w+)"')
+_IGNORED: Final = re.compile(r"#\s*type:\s*ignore\[[^\]]*\b(return-value|assignment|list-item|dict-item|type-var)\b")
+"""A comment that ignores what mypy itself says of a batch."""
 _LIBRARIES: Final = ("site-packages", "typeshed")
 
 
@@ -129,7 +131,10 @@ def report_findings(api: Api, tree: MypyFile) -> None:
             with reporting_for(api, function):
                 for source in known.program.sources:
                     depend(api, source.name, f"{source.name}.{TEXTS}")
+    texts = _lines_of(known, tree)
     for finding in known.found:
+        if _IGNORED.search(texts[finding.line - 1] if finding.path == Path(tree.path).absolute() else ""):
+            continue
         infos = [*_infos(api, tree.path)]
         if finding.path != Path(tree.path).absolute() or any(_says(info, finding) for info in infos):
             continue
