@@ -42,7 +42,7 @@ def call_list_member(machine: Machine, ref: Ref, name: str, call: Call) -> Value
 
 
 def _list(machine: Machine, ref: Ref, more: Value) -> tuple[Value, ...] | None:
-    """Add to what an item may be, take it that the items are no longer known one by one, and return what they were."""
+    """Add a possible item, forget the order of the items, and return the items as they were known."""
     written = _written(machine, ref)
     items = written.items
     written.element, written.items = union(written.any_item, more), None

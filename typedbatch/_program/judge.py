@@ -71,9 +71,9 @@ def read_field(
         else:
             lacking.append(atom)
             found.append(UNKNOWN)
-            names_it = name in machine.program.names or get_close_matches(name, [*batch.fields], 1, _NEAR)
-            if batch.may_be_field and (name in OF_VALUES or not names_it):
-                is_known = False
+            if batch.may_be_field and is_known:  # It may be no batch, unless the name is one of a field.
+                is_near = name in machine.program.names or get_close_matches(name, [*batch.fields], 1, _NEAR)
+                is_known = name not in OF_VALUES and bool(is_near)
     if is_known and node is not None and not is_asked:
         if lacking and condition is None:
             _report_missing(machine, lacking, name, names, node)
@@ -90,9 +90,9 @@ def _report_missing(machine: Machine, lacking: list[Ref], name: str, names: Coll
     if machine.is_alone and is_of_module and name in machine.program.names:
         return  # Functions may have changed it before, in any order.
     if any(batch is not None and batch.is_open and not batch.is_annotated for batch in batches):
-        if name in machine.program.names or not get_close_matches(name, sorted(names), 1, _NEAR):
+        names = [] if name in machine.program.names else get_close_matches(name, sorted(names), 1, _NEAR)
+        if not names:
             return
-        names = get_close_matches(name, sorted(names), 1, _NEAR)
     owner = next((name_of(batch.declared) for batch in batches if batch is not None and batch.declared), "Batch")
     made = next((batch.place for batch in batches if batch is not None and batch.place is not None), None)
     if machine.report(node, report.FIELD, report.missing(name, names, owner), [name], made):

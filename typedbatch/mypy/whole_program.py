@@ -69,7 +69,7 @@ class _Known:
 
     @cached_property
     def found(self) -> list[Finding]:
-        """What a run finds in all of its files."""
+        """Findings of a run, in all files of the program."""
         return run(self.program)
 
 
@@ -131,12 +131,12 @@ def report_findings(api: Api, tree: MypyFile) -> None:
             with reporting_for(api, function):
                 for source in known.program.sources:
                     depend(api, source.name, f"{source.name}.{TEXTS}")
-    texts = _lines_of(known, tree)
+    file, texts = Path(tree.path).absolute(), _lines_of(known, tree)
     for finding in known.found:
-        if _IGNORED.search(texts[finding.line - 1] if finding.path == Path(tree.path).absolute() else ""):
+        if finding.path != file or _IGNORED.search(texts[finding.line - 1]):
             continue
         infos = [*_infos(api, tree.path)]
-        if finding.path != Path(tree.path).absolute() or any(_says(info, finding) for info in infos):
+        if any(_says(info, finding) for info in infos):
             continue
         place = Context(finding.line, finding.column)
         place.end_line, place.end_column = finding.end_line, finding.end_column
