@@ -44,7 +44,7 @@ nitpicky = True
 nitpick_ignore_regex = [
     (r"py:.*", rf"({'|'.join(_OTHERS)})\..*"),
     (r"py:.*", rf"(.*\.)?({'|'.join(_UNLISTED)})"),
-    (r"py:.*", r"typedbatch\._typing\.Annotated"),
+    (r"py:.*", r"typedbatch\._typing\.(Annotated|ArrayOrTensor)"),
     (r"py:.*", r"(.*\.)?([A-Z]|AS(_co)?|[A-Z][a-z]*_co(ntra)?|Obs|Act|DistT)"),
 ]
 

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
-from enum import StrEnum
+from enum import StrEnum, auto
 from functools import partial
 from importlib import metadata
 from pathlib import Path
@@ -43,10 +43,21 @@ _PAGES = (_PACKAGE / "error_pages", _PACKAGE.parent / "docs" / "errors")
 """Folders of the pages of error codes, in an installed package and in the repository."""
 
 
-Format = StrEnum("Format", ["TEXT", "JSON", "GITHUB"])
-"""Format of a report."""
-CheckFormat = StrEnum("CheckFormat", ["TEXT", "JSON", "GITHUB", "SARIF"])
-"""Format of the findings in code."""
+class Format(StrEnum):
+    """Format of a report."""
+
+    TEXT = auto()
+    JSON = auto()
+    GITHUB = auto()
+
+
+class CheckFormat(StrEnum):
+    """Format of the findings in code."""
+
+    TEXT = auto()
+    JSON = auto()
+    GITHUB = auto()
+    SARIF = auto()
 
 
 class Level(StrEnum):
