@@ -139,3 +139,13 @@ def test_json_has_the_trace(tmp_path):
         (7, "batch-field", ["a.py:6: made here"]),
         (8, "batch-argument", ["a.py:6: made here"]),
     ]
+
+
+def test_a_program_of_too_many_steps_is_named(tmp_path):
+    calls = "\n".join(f"def f{at}(b):\n    return f{at - 1}(f{at - 1}(f{at - 1}(b)))" for at in range(1, 13))
+    text = f"from typedbatch import Batch\n\ndef f0(b):\n    return Batch(b)\n{calls}\nf12(Batch(obs=1)).rew\n"
+    assert lines(tmp_path, {"a.py": text, "b.py": DATA + "make().rew\n"}) == [
+        'b.py:5:1: error: Batch has no field "rew"; it has obs  [batch-field]'
+    ]
+    warnings = check(folder=tmp_path).warnings
+    assert warnings.startswith("a.py:") and "is not run to its end, as the program takes too many steps" in warnings

@@ -20,7 +20,7 @@ def write(folder: Path, files: Mapping[str, str]) -> None:
 
 def found_in(folder: Path) -> list[Finding]:
     """Return what runs find in the programs of a folder."""
-    return [one for program in programs_of(files_in(folder)) for one in run(program)]
+    return [one for program in programs_of(files_in(folder)) for one in run(program).findings]
 
 
 def found(folder: Path, text: str, **files: str) -> list[str]:

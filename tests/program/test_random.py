@@ -57,5 +57,5 @@ def _told(package: Package, folder: Path) -> Iterator[Told]:
     files = {f"{package.name}/{name}.py": text for name, text in modules.items()}
     write(folder, {"flags.py": FLAGS_MODULE, f"{package.name}/__init__.py": "", **files})
     for program in programs_of(files_in(folder)):
-        for one in run(program):
+        for one in run(program).findings:
             yield Told(package.name, (one.path.stem, one.line), one.message, one.code)

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.program.helpers import found_in, write
-from typedbatch._program.source import files_in, imported_names, programs_of, root_of
+from typedbatch._program.source import files_in, programs_of, root_of
+from typedbatch._program.vocabulary import imported_names
 
 USES = "from typedbatch import Batch\n\nBatch(obs=1).rew\n"
 MAKES = "from typedbatch import Batch\n\n\ndef make():\n    return Batch(obs=1)\n"

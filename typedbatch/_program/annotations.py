@@ -9,8 +9,9 @@ from typedbatch._program.attributes import Attributes
 from typedbatch._program.classes import attribute_of, base_names, declared_fields, lineage
 from typedbatch._program.heap import InstanceObject
 from typedbatch._program.shipped import shipped
-from typedbatch._program.source import Program, last_name
+from typedbatch._program.source import Program
 from typedbatch._program.values import UNKNOWN, Atom, Class, External, Function, Method, Ref, Value, union
+from typedbatch._program.vocabulary import last_name
 from typedbatch.batch import Batch
 
 _OF_ELEMENTS: Final = frozenset({
@@ -101,7 +102,7 @@ class Annotations(Attributes):
                 written.attributes.setdefault(name, UNKNOWN)
         for name, value in [*written.attributes.items()]:
             self.escape(value)
-            if name in self.program.late:
+            if name in self.vocabulary.late:
                 written = self._written_instance(ref)
                 written.attributes[name] = union(written.attributes[name], UNKNOWN)
         return (ref,)

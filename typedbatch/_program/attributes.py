@@ -94,7 +94,7 @@ class Attributes(Machine):
             field = read_field(self, value, name, node)
             others = tuple(atom for atom in value if not self.is_batch(atom) and not is_none(atom))
             return union(field, self.attribute(others, name, node)) if others and self.is_alive() else field
-        if value == ARRAY and node is not None and name in self.program.batch_fields and name not in OF_VALUES:
+        if value == ARRAY and node is not None and name in self.vocabulary.batch_fields and name not in OF_VALUES:
             self.report(node, report.FIELD, f'An array has no field "{name}"', [name])
         found = [self._attribute_of(atom, name, node) for atom in value if not is_none(atom) and self.is_alive()]
         return union(*found) or UNKNOWN

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from copy import copy
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
@@ -91,9 +90,10 @@ class BatchObject:
 
     def copy(self) -> BatchObject:
         """Return a copy, whose dict is another."""
-        copied = copy(self)
-        copied.fields = dict(self.fields)
-        return copied
+        return BatchObject(
+            dict(self.fields), self.is_open, self.is_annotated, self.declared, self.may_be_field, self.activation,
+            self.round, self.group, self.place,
+        )  # fmt: skip
 
 
 @dataclass(slots=True)

@@ -72,7 +72,7 @@ def read_field(
             lacking.append(atom)
             found.append(UNKNOWN)
             if batch.may_be_field and is_known:  # It may be no batch, unless the name is one of a field.
-                is_near = name in machine.program.names or get_close_matches(name, [*batch.fields], 1, _NEAR)
+                is_near = name in machine.vocabulary.names or get_close_matches(name, [*batch.fields], 1, _NEAR)
                 is_known = name not in OF_VALUES and bool(is_near)
     if is_known and node is not None and not is_asked:
         if lacking and condition is None:
@@ -87,15 +87,18 @@ def _report_missing(machine: Machine, lacking: list[Ref], name: str, names: Coll
     if machine.frame.dispatches and all(one is None or one.activation != machine.frame.number for one in batches):
         return
     is_of_module = any(batch is not None and batch.activation in machine.tops for batch in batches)
-    if machine.is_alone and is_of_module and name in machine.program.names:
+    if machine.is_alone and is_of_module and name in machine.vocabulary.names:
         return  # Functions may have changed it before, in any order.
-    if any(batch is not None and batch.is_open and not batch.is_annotated for batch in batches):
-        names = [] if name in machine.program.names else get_close_matches(name, sorted(names), 1, _NEAR)
-        if not names:
-            return
     owner = next((name_of(batch.declared) for batch in batches if batch is not None and batch.declared), "Batch")
+    text = report.missing(name, names, owner)
+    if any(batch is not None and batch.is_open and not batch.is_annotated for batch in batches):
+        vocabulary = machine.vocabulary
+        near = [] if name in vocabulary.names else get_close_matches(name, sorted(names), 1, _NEAR)
+        if not near and (not machine.program.shows_all or vocabulary.may_make(name)):
+            return
+        text = report.missing(name, near, owner) if near else report.unmade(name, vocabulary.names, owner)
     made = next((batch.place for batch in batches if batch is not None and batch.place is not None), None)
-    if machine.report(node, report.FIELD, report.missing(name, names, owner), [name], made):
+    if machine.report(node, report.FIELD, text, [name], made):
         assume(machine, tuple(lacking), [name])
 
 

@@ -164,6 +164,7 @@ class Machine:
 
     def __init__(self, program: Program) -> None:
         self.program = program
+        self.vocabulary = program.vocabulary
         self.heap = Heap()
         self.frames: list[Frame] = []
         self.attempts: list[Attempt] = []
@@ -172,6 +173,7 @@ class Machine:
         self.quiet = 0
         self.trial: tuple[int, int] | None = None
         self.steps = 0
+        self.unfinished: Step | None = None
         self.most_steps = _LEAST_STEPS + _STEPS_PER_LINE * program.lines
         self.findings: dict[tuple[str, int, int, tuple[str, ...]], Finding] = {}
         self.rebound: dict[tuple[Ref, str], None] = {}
@@ -250,6 +252,10 @@ class Machine:
         """
         self.steps += count
         if self.steps > self.most_steps:
+            if self.unfinished is None:
+                code = self.frame.code
+                line, name = (1, "module") if code is None else (code.node.lineno, f"{code.name}()")
+                self.unfinished = Step(self.frame.source.path, line, f"{name} is not run to its end")
             raise BudgetError
 
     def guard(self, test: ast.expr | None = None, *, holds: bool = True, is_loop: bool = False) -> None:

@@ -42,9 +42,30 @@ class Finding:
     is_ignored: bool = False
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """What a run finds.
+
+    Attributes:
+        findings: Mistakes, in the order of files and lines.
+        unfinished: The function in which the steps of the run were used up; None if it came to the end.
+    """
+
+    findings: list[Finding]
+    unfinished: Step | None = None
+
+
 def missing(name: str, names: Collection[str], owner: str = "Batch") -> str:
     """Describe a read of a field that is not there."""
     return f'{owner} has no field "{name}"{_hint(name, names)}'
+
+
+def unmade(name: str, names: Collection[str], owner: str) -> str:
+    """Describe a read of a field that nothing in a program sets."""
+    near = nearest(name, sorted(names))
+    return f'{owner} has no field "{name}"' + (
+        f'; did you mean "{near}"?' if near else "; nothing in this program sets it"
+    )
 
 
 def maybe(name: str, line: int) -> str:

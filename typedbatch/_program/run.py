@@ -11,8 +11,8 @@ from typing import Literal as OneOf
 from typedbatch._program.classes import declared_fields
 from typedbatch._program.heap import BatchObject, DictObject, Field, InstanceObject, ListObject, ScopeObject
 from typedbatch._program.machine import BudgetError, Call, Frame
-from typedbatch._program.report import Finding
-from typedbatch._program.source import Program, Source, imported_names, last_name
+from typedbatch._program.report import Outcome
+from typedbatch._program.source import Program, Source
 from typedbatch._program.statements import Statements
 from typedbatch._program.values import (
     UNKNOWN,
@@ -29,6 +29,7 @@ from typedbatch._program.values import (
     Value,
     union,
 )  # fmt: skip
+from typedbatch._program.vocabulary import imported_names, last_name
 
 _RECURSION: Final = 6000
 _KINDS: Final[dict[str, OneOf["property", "cached", "static", "class", "context"]]] = {
@@ -65,7 +66,7 @@ class Run(Statements):
             ast.ImportFrom: self._import_from,
         }
 
-    def run(self) -> list[Finding]:
+    def run(self) -> Outcome:
         """Run the top of each module, and then each function that nothing has called."""
         for source in self.program.sources:
             self._begin_again()
@@ -82,7 +83,8 @@ class Run(Statements):
             scope = self._owners[code]
             if not code.has_run and not isinstance(code.node, ast.Lambda) and self.steps < self.most_steps:
                 self._run_alone(code, scope)
-        return sorted(self.findings.values(), key=lambda one: (one.path, one.line, one.column, one.message))
+        found = sorted(self.findings.values(), key=lambda one: (one.path, one.line, one.column, one.message))
+        return Outcome(found, self.unfinished)
 
     def _begin_again(self) -> None:
         self.frames, self.guards, self.exits, self.quiet, self.trial = [], (), 0, 0, None
@@ -101,7 +103,7 @@ class Run(Statements):
                 self.escape((ref,))
             elif isinstance(found, InstanceObject):
                 for name, value in found.attributes.items():
-                    if name in self.program.late:
+                    if name in self.vocabulary.late:
                         self._set_of_instance(ref, name, union(value, UNKNOWN), is_sure=True)
 
         for scope, name in self.rebound:
@@ -344,7 +346,7 @@ def base_names_of_own(cls: Class) -> set[str]:
     return names | ({"Protocol"} if any(name.endswith("Protocol") for name in names) else set())
 
 
-def run(program: Program) -> list[Finding]:
+def run(program: Program) -> Outcome:
     """Run a program on abstract values, and return what is found. Nothing of it is imported or executed."""
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, _RECURSION))

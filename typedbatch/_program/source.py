@@ -15,9 +15,12 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
 from typing import Final, Generic, TypeVar
+
+from typedbatch._program.vocabulary import Vocabulary, absolute, is_plain, vocabulary_of
 
 _IGNORE: Final = re.compile(r"#\s*type:\s*ignore(?:\[(?P<codes>[\w\-\s,]+)\])?")
 _WHOLE: Final = re.compile(r"#\s*(?:type:\s*ignore|mypy:\s*ignore-errors)\b(?!\[)")
@@ -69,18 +72,12 @@ class Source(Location):
     """A file of a program.
 
     Attributes:
-        imports: Full names that it imports, which may be modules or members of them.
-        names: Names that fields may get in its text.
-        batch_fields: Keywords of calls of ``Batch``.
-        late: Attributes that are set elsewhere than in ``__init__``.
+        vocabulary: Names in its text.
         lines: Its lines.
     """
 
     tree: ast.Module
-    imports: frozenset[str]
-    names: frozenset[str]
-    batch_fields: frozenset[str]
-    late: frozenset[str]
+    vocabulary: Vocabulary
     lines: tuple[str, ...]
 
     def ignores(self, line: int, code: str) -> bool:
@@ -108,29 +105,42 @@ class Files(Generic[L]):
             return None if found is None else found[0]
         return max(found, key=lambda one: (len(os.path.commonpath([one.path, near.path])), str(one.path)))
 
+    def along(self, name: str, near: Location) -> Iterator[L]:
+        """Yield the modules that a full name is, or is in."""
+        parts = name.split(".")
+        found = (self.find(".".join(parts[:end]), near) for end in range(len(parts), 0, -1))
+        yield from (one for one in found if one is not None)
+
 
 class Program:
     """A program.
 
     Attributes:
         sources: Its files, in the order of their paths.
-        names: Names that fields may get in its text.
-        batch_fields: Keywords of calls of ``Batch``.
-        late: Attributes that are set elsewhere than in ``__init__``.
+        vocabulary: Names in the texts of all of them.
         lines: Number of lines of all files.
     """
 
     def __init__(self, sources: Iterable[Source]) -> None:
         self.sources = tuple(sorted(sources, key=lambda one: one.path))
-        self.names = frozenset[str]().union(*(source.names for source in self.sources))
-        self.batch_fields = frozenset[str]().union(*(source.batch_fields for source in self.sources))
-        self.late = frozenset[str]().union(*(source.late for source in self.sources))
+        self.vocabulary = Vocabulary()
+        for source in self.sources:
+            self.vocabulary.add(source.vocabulary)
         self.lines = sum(len(source.lines) for source in self.sources)
         self._files = Files(self.sources)
 
     def find(self, name: str, near: Source) -> Source | None:
         """Return the module of a name, or None if it is not of the program."""
         return self._files.find(name, near)
+
+    @cached_property
+    def shows_all(self) -> bool:
+        """Whether the program is run by itself, and the names of all fields in it are in its texts."""
+        found = self.vocabulary
+        return found.is_run and not found.is_open and all(map(self._is_in_sight, self.sources))
+
+    def _is_in_sight(self, source: Source) -> bool:
+        return all(is_plain(name) or any(self._files.along(name, source)) for name in source.vocabulary.imports)
 
 
 def read_text(path: Path) -> str:
@@ -192,7 +202,7 @@ def programs_of(files: Iterable[Path], read: Reader = read_text) -> list[Program
     for group in _groups(texts):
         if any(_LIBRARY in texts[location] for location in group):
             sources = [found for one in group if (found := _parsed(one, texts[one])) is not None]
-            if any(name.partition(".")[0] == _LIBRARY for source in sources for name in source.imports):
+            if any(name.partition(".")[0] == _LIBRARY for source in sources for name in source.vocabulary.imports):
                 programs.append(Program(sources))
     return programs
 
@@ -209,12 +219,9 @@ def _groups(texts: Mapping[Location, str]) -> Iterable[list[Location]]:
 
     for location, text in texts.items():
         for name in _searched(text, location.package):
-            parts = name.split(".")
-            for end in range(len(parts), 0, -1):
-                found = known.find(".".join(parts[:end]), location)
-                if found is not None:
-                    one, other = sorted((top(location), top(found)), key=lambda one: one.path)
-                    leader[other] = one
+            for found in known.along(name, location):
+                one, other = sorted((top(location), top(found)), key=lambda one: one.path)
+                leader[other] = one
     groups: dict[Location, list[Location]] = {}
     for location in texts:
         groups.setdefault(top(location), []).append(location)
@@ -227,7 +234,7 @@ def _searched(text: str, package: str) -> Iterator[str]:
         if plain:
             yield from _DOTTED.findall(plain)
         else:
-            base = _absolute(module, len(dots), package)
+            base = absolute(module, len(dots), package)
             yield from (f"{base}.{name}" if base else name for name in ("", *_WORD.findall(inside)))
 
 
@@ -249,83 +256,14 @@ def _parsed(location: Location, text: str) -> Source | None:
             tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    index = _Index(location.package)
-    index.visit(tree)
+    vocabulary = vocabulary_of(tree, location.package)
+    vocabulary.is_run = vocabulary.is_run or location.path.name == "__main__.py"
     return Source(
-        location.path, location.name, location.aliases, location.is_package, tree, frozenset(index.imports),
-        frozenset(index.names), frozenset(index.batch_fields), frozenset(index.late), tuple(text.splitlines()),
-    )  # fmt: skip
+        location.path, location.name, location.aliases, location.is_package, tree, vocabulary, tuple(text.splitlines())
+    )
 
 
 def _above_packages(folder: Path) -> Path:
     while (folder / "__init__.py").exists() and folder.parent != folder:
         folder = folder.parent
     return folder
-
-
-class _Index:
-    """Names in a file, from one walk over its tree."""
-
-    def __init__(self, package: str) -> None:
-        self._package = package
-        self.imports: set[str] = set()
-        self.names: set[str] = set()
-        self.batch_fields: set[str] = set()
-        self.late: set[str] = set()
-
-    def visit(self, tree: ast.Module) -> None:
-        """Take the names of a tree."""
-        todo: list[tuple[ast.AST, bool]] = [(tree, False)]
-        while todo:
-            node, is_init = todo.pop()
-            is_init = is_init or (isinstance(node, ast.FunctionDef) and node.name == "__init__")
-            self.names.update(_names_of(node))
-            if isinstance(node, (ast.Import, ast.ImportFrom)):
-                self.imports.update(imported_names(node, self._package))
-            elif isinstance(node, ast.Call) and last_name(node.func) == "Batch":
-                self.batch_fields.update(one.arg for one in node.keywords if one.arg)
-            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and not is_init:
-                self.late.add(node.attr)
-            todo += [(child, is_init) for child in ast.iter_child_nodes(node)]
-
-
-def imported_names(node: ast.Import | ast.ImportFrom, package: str) -> list[str]:
-    """Return the full names that a statement imports, each with ``*`` for everything of a module."""
-    if isinstance(node, ast.Import):
-        return [alias.name for alias in node.names]
-    base = _absolute(node.module or "", node.level, package)
-    return [f"{base}.{alias.name}" if base else alias.name for alias in node.names]
-
-
-def _absolute(module: str, dots: int, package: str) -> str:
-    """Return the full name of a module that a file of a package imports with a number of dots."""
-    if not dots:
-        return module
-    parts = package.split(".") if package else []
-    return ".".join([*parts[: len(parts) - dots + 1], *([module] if module else [])])
-
-
-def _names_of(node: ast.AST) -> Iterator[str]:
-    """Yield the names that a node may give to fields."""
-    match node:
-        case ast.keyword(arg=str(name)) | ast.arg(arg=name):
-            yield name
-        case ast.Attribute(attr=name, ctx=ast.Store() | ast.Del()):
-            yield name
-        case ast.Subscript(slice=ast.Constant(value=str(name)), ctx=ast.Store() | ast.Del()):
-            yield name
-        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-            yield name
-        case ast.AnnAssign(target=ast.Name(id=name)):
-            yield name
-        case ast.Dict(keys=keys):
-            yield from (key.value for key in keys if isinstance(key, ast.Constant) and isinstance(key.value, str))
-        case ast.List(elts=items) | ast.Tuple(elts=items) | ast.Set(elts=items):
-            yield from (item.value for item in items if isinstance(item, ast.Constant) and isinstance(item.value, str))
-        case _:
-            pass
-
-
-def last_name(node: ast.expr) -> str:
-    """Return the name of a variable or attribute, without what stands before its last dot; else an empty string."""
-    return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""

@@ -13,7 +13,6 @@ from typedbatch._program.expressions import Expressions
 from typedbatch._program.heap import Changes, DictObject, InstanceObject, ListObject, ScopeObject
 from typedbatch._program.machine import Attempt, Call, Loop
 from typedbatch._program.shipped import shipped
-from typedbatch._program.source import last_name
 from typedbatch._program.values import (
     ARRAY,
     NONE,
@@ -33,6 +32,7 @@ from typedbatch._program.values import (
     text_of,
     union,
 )  # fmt: skip
+from typedbatch._program.vocabulary import last_name
 from typedbatch.batch import Batch
 
 _ROUNDS: Final = 3

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Final
 from typing import Literal as OneOf
@@ -92,10 +91,9 @@ class Code:
     is_stub: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        nodes = () if isinstance(self.node, ast.Lambda) else own_nodes(self.node)
         body = [] if isinstance(self.node, ast.Lambda) else self.node.body
         self.is_stub = bool(body) and isinstance(body[-1], ast.Expr) and all(map(_is_constant, body))
-        self.is_generator = any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in nodes)
+        self.is_generator = self.node in self.module.vocabulary.generators
 
     @property
     def returns(self) -> ast.expr | None:
@@ -220,13 +218,3 @@ def is_none(atom: Atom) -> bool:
 
 def _is_constant(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-
-
-def own_nodes(node: ast.AST) -> Iterator[ast.AST]:
-    """Yield the nodes in a function, without those of functions and classes in it."""
-    todo = list(ast.iter_child_nodes(node))
-    while todo:
-        child = todo.pop()
-        if not isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)):
-            yield child
-            todo.extend(ast.iter_child_nodes(child))

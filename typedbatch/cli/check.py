@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from typedbatch._program.report import Finding
+from typedbatch._program.report import Finding, Step
 from typedbatch._program.run import run
 from typedbatch._program.source import programs_of, root_of
 from typedbatch.cli.diagnostics import Diagnostic
@@ -57,14 +57,16 @@ def check(
     asked = {file.resolve() for file in files}
     roots = {root_of(file) for file in asked} | ({settings.root} if settings.file is not None else set())
     every = {file.resolve() for root in roots for file in files_in(root)} | asked
-    found = [
-        _diagnostic(finding, folder)
-        for program in programs_of(every)
-        if any(source.path in asked for source in program.sources)
-        for finding in run(program)
-        if finding.path in asked and not finding.is_ignored
-    ]
-    return Checked(in_order([*(one for _, one in broken), *found]))
+    programs = [one for one in programs_of(every) if any(source.path in asked for source in one.sources)]
+    outcomes = [run(program) for program in programs]
+    findings = [found for one in outcomes for found in one.findings if found.path in asked and not found.is_ignored]
+    warnings = [_warning(one.unfinished, folder) for one in outcomes if one.unfinished is not None]
+    found = [*(one for _, one in broken), *(_diagnostic(finding, folder) for finding in findings)]
+    return Checked(in_order(found), warnings="\n".join(warnings))
+
+
+def _warning(place: Step, folder: Path) -> str:
+    return f"{shown(place.path, folder)}:{place.line}: {place.text}, as the program takes too many steps; less is found"
 
 
 def _diagnostic(finding: Finding, folder: Path) -> Diagnostic:

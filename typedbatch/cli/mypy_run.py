@@ -52,7 +52,7 @@ class Checked:
     Attributes:
         found: Diagnostics, in the order of files and lines.
         failure: What mypy printed when it could not check the program; else empty.
-        warnings: What mypy printed beside its findings.
+        warnings: What mypy printed beside its findings, and the functions of programs that are not run to the end.
     """
 
     found: list[Diagnostic]

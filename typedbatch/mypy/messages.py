@@ -42,13 +42,6 @@ def missing(name: str, names: Collection[str]) -> str:
     return f'Batch has no field "{name}"{_hint(name, names)}'
 
 
-def unmade(name: str, names: Collection[str]) -> str:
-    """A read of a field that no batch of a program has."""
-    near = nearest(name, sorted(names))
-    hint = f'; did you mean "{near}"?' if near else "; nothing in this program sets it"
-    return f'Batch has no field "{name}"{hint}'
-
-
 def needed(name: str, function: str, names: Collection[str]) -> str:
     """A field that a function reads of a batch which does not have it."""
     return f'Batch has no field "{name}", which {function}() reads{_hint(name, names)}'

@@ -25,11 +25,10 @@ from mypy.types import LiteralType, Type
 
 from typedbatch.mypy.arrays.declared import ANNOTATED, CLASSES, aliased, annotated, declared_alias, declares, of_alias
 from typedbatch.mypy.batches.carried import carry, carry_bound, is_bound_to_batch
-from typedbatch.mypy.batches.program import NAMES, digest_of_file, program_of
 from typedbatch.mypy.batches.questions import use_own_codes
 from typedbatch.mypy.engine.members import MODULE
 from typedbatch.mypy.engine.pending import CALLED, expect, look, note, switch
-from typedbatch.mypy.internals import current_checker, has_batches, plugins_behind, publish
+from typedbatch.mypy.internals import current_checker, has_batches, plugins_behind
 from typedbatch.mypy.settings import wants_own_codes, wants_shapes, wants_unused_dims
 from typedbatch.mypy.types import arguments, attributes, construct, declare, extend, rows, shortcuts
 from typedbatch.mypy.types.fields import BATCH
@@ -70,9 +69,7 @@ class TypedBatchPlugin(Plugin):
 
         mypy asks for it for every file, and does not use what it has in its cache under another text.
         """
-        program = program_of(ctx.path, ctx.id)
-        text = f"{digest()} {self._shapes} {self._unused_dims} {self._own_codes} {digest_of_program(ctx.path)}"
-        return f"{text} {program.digest}" if program is not None else text
+        return f"{digest()} {self._shapes} {self._unused_dims} {self._own_codes} {digest_of_program(ctx.path)}"
 
     def get_customize_class_mro_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
         if fullname == BATCH:
@@ -116,7 +113,6 @@ class TypedBatchPlugin(Plugin):
         api = current_checker()
         if api is not None:
             _rewording.watch(api)
-            publish(api, NAMES, lambda: digest_of_file(api.path))
             expect(api)
         if fullname == BATCH:
             return _constructing
@@ -166,9 +162,9 @@ class TypedBatchPlugin(Plugin):
 
 @cache
 def digest() -> str:
-    """Return a digest of the plugin's code."""
-    found = hashlib.sha256()
-    for path in sorted(Path(__file__).parent.rglob("*.py")):
+    """Return a digest of the code of the plugin, and of the run of a program."""
+    found, here = hashlib.sha256(), Path(__file__).parent
+    for path in sorted([*here.rglob("*.py"), *here.parent.glob("_program/*.py")]):
         found.update(path.read_bytes())
     return found.hexdigest()
 

@@ -70,7 +70,7 @@ class _Known:
     @cached_property
     def found(self) -> list[Finding]:
         """Findings of a run, in all files of the program."""
-        return run(self.program)
+        return run(self.program).findings
 
 
 _roots: dict[Path, _Root] = {}

@@ -5,19 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
-from mypy.nodes import LDEF, CallExpr, Expression, FuncDef, IndexExpr, MemberExpr, NameExpr, Node, StrExpr
-from mypy.types import NoneType
+from mypy.nodes import LDEF, CallExpr, Expression, IndexExpr, MemberExpr, NameExpr, Node, StrExpr
 
-from typedbatch._names import nearest
 from typedbatch.mypy import messages
 from typedbatch.mypy.batches.content import Choice, Content, Field, Presence, Ref
 from typedbatch.mypy.batches.near import near_miss
-from typedbatch.mypy.batches.program import NAMES
 from typedbatch.mypy.batches.questions import Question
 from typedbatch.mypy.engine.scopes import place_of
-from typedbatch.mypy.internals import watch
 from typedbatch.mypy.nodes import last_name
-from typedbatch.mypy.types.fields import Rest, alternatives, is_batch, is_placeholder
+from typedbatch.mypy.types.fields import Rest, is_batch
 
 if TYPE_CHECKING:
     from typedbatch.mypy.engine.reading import Reading
@@ -42,7 +38,6 @@ class Judge:
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
-        self._is_watching = False
 
     def read(self, node: Node, receiver: Expression, name: str, contents: list[Any], owner: Ref) -> None:
         """Report the read of a field that is missing."""
@@ -67,8 +62,8 @@ class Judge:
             fields = self.owned_fields(receiver)
             if fields is not None and name not in fields:
                 self._reading.report.fail(messages.missing(name, fields), node, messages.FIELD)
-            elif fields is None and not self._near_miss(node, receiver, name, contents):
-                self._of_program(node, receiver, name, contents)
+            elif fields is None:
+                self._near_miss(node, receiver, name, contents)
 
     def owned_fields(self, receiver: Expression) -> Collection[str] | None:
         """Return the names of all fields of a batch in an attribute; None where they are not all in sight."""
@@ -92,23 +87,6 @@ class Judge:
         if set(found) == {Presence.ABSENT, Presence.SURE} and isinstance(owner, Ref):
             return owner.choice
         return None
-
-    def _of_program(self, node: Node, receiver: Expression, name: str, contents: list[Content]) -> None:
-        """Report a name that nothing in a program makes."""
-        types = [one for one in alternatives(self._reading.type_of(receiver)) if not isinstance(one, NoneType)]
-        if not types or not all(is_batch(one) and not is_placeholder(one) for one in types):
-            return  # It may be no batch at all.
-        program, root = self._reading.report.program(), self._reading.root
-        if program is None:
-            return
-        if not self._is_watching:
-            self._is_watching = True
-            for module in program.modules:
-                watch(self._reading.api, f"{module}.{NAMES}")
-        if program.lacks(name, root.name if isinstance(root, FuncDef) else ""):
-            known = {one for made in contents for one in made.fields}
-            text = messages.unmade(name, known if nearest(name, sorted(known)) else program.names)
-            self._reading.report.fail(text, node, messages.FIELD)
 
     def _near_miss(self, node: Node, receiver: Expression, name: str, contents: list[Content]) -> bool:
         """Report a name that is a slip of one that is known, where others may have given the batch any field."""

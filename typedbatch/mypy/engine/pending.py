@@ -8,7 +8,7 @@ result has a declared shape.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 from mypy.nodes import (
@@ -28,7 +28,6 @@ from mypy.types import CallableType, NoneType, Type
 
 from typedbatch.mypy.arrays.declared import declares_result
 from typedbatch.mypy.batches.owned import Owned
-from typedbatch.mypy.batches.program import NAMES, digest_of_file, program_of
 from typedbatch.mypy.batches.questions import unanswered
 from typedbatch.mypy.engine.flow import go_through, of_module
 from typedbatch.mypy.engine.names import functions_of
@@ -36,7 +35,7 @@ from typedbatch.mypy.engine.observing import observe_in
 from typedbatch.mypy.engine.readers import inside_of, summaries_of
 from typedbatch.mypy.engine.report import Report, Said
 from typedbatch.mypy.engine.unused import note_unused
-from typedbatch.mypy.internals import function_around, is_reported, module_around, publish, put_off, reporting_for
+from typedbatch.mypy.internals import function_around, is_reported, module_around, put_off, reporting_for
 from typedbatch.mypy.nodes import keeping
 from typedbatch.mypy.whole_program import TEXTS, is_of_program, report_findings
 
@@ -118,8 +117,6 @@ def _look(ctx: FunctionContext, tree: MypyFile) -> None:
     report.owned = Owned(tree, report.summaries)
     report.inside, report.members = inside_of(ctx.api, tree)
     report.observe = observe_in(ctx.api, tree)
-    report.program = cache(lambda: program_of(tree.path, tree.fullname))
-    publish(ctx.api, NAMES, lambda: digest_of_file(tree.path))
     waiting = _pending.pop(tree, {})
     said: list[tuple[Any, dict[Context, Said]]] = []
     for function in [*waiting, *(one for one in _declared(tree) if one not in waiting)]:

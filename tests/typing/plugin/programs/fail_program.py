@@ -47,9 +47,7 @@ class Learner:
 
     def learn(self, batch: Batch) -> Batch:
         print(batch.returns, batch.obs_mean, batch.obs_std, batch.mean_rew, batch.adv, batch.weight)
-        print(batch.priorities)  # E: attribute-of-self: priorities
-        print(batch.only_here)  # E: made-where-no-run-comes: only_here
-        print(batch.gamma, batch.extra, batch.keepdims)  # E: keyword-of-numpy: keepdims
+        print(batch.gamma, batch.extra)
         print(batch["rews"])  # E: item: rews
         print(batch.get("asked"), batch.asked if "asked" in batch else 0)
         return Batch(loss=np.sum(A, keepdims=True))
