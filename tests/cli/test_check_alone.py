@@ -148,4 +148,5 @@ def test_a_program_of_too_many_steps_is_named(tmp_path):
         'b.py:5:1: error: Batch has no field "rew"; it has obs  [batch-field]'
     ]
     warnings = check(folder=tmp_path).warnings
-    assert warnings.startswith("a.py:") and "is not run to its end, as the program takes too many steps" in warnings
+    assert warnings.startswith("a.py:")
+    assert "is not run to its end, as the program takes too many steps" in warnings

@@ -7,6 +7,7 @@ from typing import Final
 
 from typedbatch._program import report
 from typedbatch._program.classes import attribute_of, declared_fields, overrides_of
+from typedbatch._program.frames import Call
 from typedbatch._program.heap import (
     BatchObject,
     BufferObject,
@@ -18,7 +19,7 @@ from typedbatch._program.heap import (
 )  # fmt: skip
 from typedbatch._program.judge import OF_VALUES, read_field
 from typedbatch._program.library import row_of
-from typedbatch._program.machine import Call, Machine
+from typedbatch._program.machine import Machine
 from typedbatch._program.outside import KEEPS_NOTHING
 from typedbatch._program.shipped import MEMBERS, shipped
 from typedbatch._program.source import Source

@@ -8,6 +8,7 @@ from typing import Final
 from typedbatch._program.annotations import Annotations
 from typedbatch._program.classes import attribute_of, base_names, declared_fields, is_protocol, lineage
 from typedbatch._program.containers import call_dict_member, call_list_member
+from typedbatch._program.frames import Call, Frame
 from typedbatch._program.heap import (
     BatchObject,
     BufferObject,
@@ -19,7 +20,6 @@ from typedbatch._program.heap import (
 )  # fmt: skip
 from typedbatch._program.judge import need
 from typedbatch._program.library import call_buffer_member, call_class_member, call_function, call_member, make
-from typedbatch._program.machine import Call, Frame
 from typedbatch._program.outside import KEEPS_NOTHING, call_external
 from typedbatch._program.source import Source
 from typedbatch._program.values import (
@@ -131,11 +131,26 @@ class Calls(Annotations):
             case _:
                 return UNKNOWN
 
-    def need_annotated(self, annotation: ast.expr, value: Value, node: ast.AST | None) -> None:
-        """Report a value that lacks fields of the protocol that it is annotated with."""
+    def need_annotated(
+        self, annotation: ast.expr, value: Value, node: ast.AST | None, *, is_given: bool = False
+    ) -> None:
+        """Report a value that lacks fields of the protocol that it is annotated with.
+
+        Args:
+            annotation: The protocol, read where the run is.
+            value: The value.
+            node: The expression to report.
+            is_given: Whether the value is an argument, so that the report is at the call.
+        """
         classes = self.classes_in(annotation)
-        if classes is not None and len(classes) == 1:
+        if classes is None or len(classes) != 1:
+            return
+        callee = self.exit() if is_given else None
+        try:
             need(self, value, classes[0], node)
+        finally:
+            if callee is not None:
+                self.enter(callee)
 
     # Functions of the program
 
@@ -274,18 +289,8 @@ class Calls(Annotations):
                 names[parameter.arg] = self.annotated(parameter.annotation)
             elif call is not None and call.node is not None and caller is not None:
                 at = args_at.get(parameter.arg)
-                self._need_for(parameter.annotation, value, call.argument(at, parameter.arg))
+                self.need_annotated(parameter.annotation, value, call.argument(at, parameter.arg), is_given=True)
         self.write_scope(frame.scope).names.update(names)
-
-    def _need_for(self, annotation: ast.expr, value: Value, node: ast.AST | None) -> None:
-        """Report an argument that lacks fields of the protocol that a parameter is annotated with, at the call."""
-        classes = self.classes_in(annotation)
-        if classes is not None and len(classes) == 1:
-            callee = self.exit()
-            try:
-                need(self, value, classes[0], node)
-            finally:
-                self.enter(callee)
 
     # Classes of the program
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from typedbatch._program.frames import Call
 from typedbatch._program.heap import DictObject, Key, ListObject
-from typedbatch._program.machine import Call, Machine
+from typedbatch._program.machine import Machine
 from typedbatch._program.values import NONE, UNKNOWN, Ref, Value, constant, literal_of, union
 
 _ADDING: Final = ("append", "add", "appendleft", "put", "put_nowait", "push")

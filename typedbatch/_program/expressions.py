@@ -10,8 +10,8 @@ from typing import Any, Final
 from typedbatch._program.calls import Calls
 from typedbatch._program.classes import attribute_of
 from typedbatch._program.containers import update
+from typedbatch._program.frames import Call
 from typedbatch._program.heap import BatchObject, DictObject, InstanceObject, Key, ListObject, ScopeObject
-from typedbatch._program.machine import Call
 from typedbatch._program.values import (
     ARRAY,
     NONE,

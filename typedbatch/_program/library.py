@@ -11,9 +11,10 @@ from typing import Final
 
 from typedbatch._program import report
 from typedbatch._program.classes import declared_fields, name_of
+from typedbatch._program.frames import Call
 from typedbatch._program.heap import BatchObject, BufferObject, DictObject, Field, ListObject
 from typedbatch._program.judge import has_in, lacks, made_at, need, read_field
-from typedbatch._program.machine import Call, Machine
+from typedbatch._program.machine import Machine
 from typedbatch._program.shipped import MEMBERS, declared_by, parameters_of, shipped
 from typedbatch._program.values import (
     ARRAY,

@@ -5,14 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from typedbatch._program.classes import attribute_of
+from typedbatch._program.frames import Attempt, Call, Frame
 from typedbatch._program.heap import (
     BatchObject,
     BufferObject,
-    Changes,
     Condition,
     DictObject,
     Field,
@@ -24,13 +23,12 @@ from typedbatch._program.heap import (
     ScopeObject,
 )  # fmt: skip
 from typedbatch._program.report import Finding, Step
-from typedbatch._program.source import Program, Source
+from typedbatch._program.source import Program
 from typedbatch._program.values import (
     UNKNOWN,
     Array,
     Atom,
     Class,
-    Code,
     Context,
     External,
     Function,
@@ -52,98 +50,6 @@ _DEEPEST_HANDED_ON: Final = 8
 
 class BudgetError(Exception):
     """The steps of the run are used up."""
-
-
-@dataclass(slots=True)
-class Call:
-    """Arguments of a call.
-
-    Attributes:
-        node: The call in the source, for reports; None if there is none.
-        has_more: Whether there may be other keywords, of a ``**``.
-        is_starred: Whether there may be other positional arguments, of a ``*``.
-    """
-
-    args: list[Value] = field(default_factory=list[Value])
-    named: dict[str, Value] = field(default_factory=dict[str, Value])
-    node: ast.AST | None = None
-    has_more: bool = False
-    is_starred: bool = False
-
-    @property
-    def first(self) -> Value | None:
-        """The first positional argument."""
-        return self.args[0] if self.args else None
-
-    def get(self, at: int, name: str) -> Value | None:
-        """Return an argument by its position or name."""
-        return self.args[at] if len(self.args) > at else self.named.get(name)
-
-    def argument(self, at: int | None, name: str) -> ast.AST | None:
-        """Return the expression of an argument in the source, or the call if there is none."""
-        if not isinstance(self.node, ast.Call):
-            return self.node
-        for keyword in self.node.keywords:
-            if keyword.arg == name:
-                return keyword.value
-        is_listed = at is not None and not any(isinstance(one, ast.Starred) for one in self.node.args)
-        return self.node.args[at] if is_listed and at is not None and 0 <= at < len(self.node.args) else self.node
-
-    def values(self) -> Iterator[Value]:
-        """Yield all arguments."""
-        yield from self.args
-        yield from self.named.values()
-
-
-@dataclass(slots=True)
-class Loop:
-    """A loop that the run is in, with the changes at each ``break`` and ``continue``."""
-
-    mark: int
-    round_mark: int = 0
-    breaks: list[Changes] = field(default_factory=list[Changes])
-    continues: list[Changes] = field(default_factory=list[Changes])
-
-
-@dataclass(slots=True)
-class Frame:
-    """A call that the run is in, or the top of a module.
-
-    Attributes:
-        code: The function; None for a module.
-        number: Number of the call.
-        mark: Mark of the heap where it begins.
-        returns: Values that it returned, each with the changes there.
-        yields: Values that it yielded.
-        yielded: Batches that it yielded, with their fields at that moment.
-        handles: Number of ``try`` statements around that handle a missing field, with any other exception.
-        asks: Number of those that name the exception of a missing field, and so ask whether there is one. The functions
-            that are called there may be about nothing else.
-        dispatches: Number of conditions around that ask for the class of a value. Other values may be of another class
-            there than they are elsewhere.
-    """
-
-    code: Code | None
-    source: Source
-    scope: Ref
-    number: int
-    mark: int = 0
-    call: ast.AST | None = None
-    loops: list[Loop] = field(default_factory=list[Loop])
-    returns: list[tuple[Value, Changes]] = field(default_factory=list[tuple[Value, Changes]])
-    yields: list[Value] = field(default_factory=list[Value])
-    yielded: list[tuple[Ref, dict[str, Field]]] = field(default_factory=list[tuple[Ref, dict[str, Field]]])
-    handles: int = 0
-    asks: int = 0
-    dispatches: int = 0
-
-
-@dataclass(slots=True)
-class Attempt:
-    """A ``try`` that the run is in, with the changes at each ``raise``."""
-
-    mark: int
-    raised: list[Changes] = field(default_factory=list[Changes])
 
 
 class Machine:
@@ -539,11 +445,9 @@ class Machine:
                 todo += self._opened(atom)
             elif isinstance(atom, (Function, Method)):
                 self._run_later(atom)
-            elif isinstance(atom, Context):
+            elif isinstance(atom, (Context, Partial)):
                 todo += [one for given in (*atom.args, *dict(atom.named).values()) for one in given]
-                self._run_later(atom.function)
-            elif isinstance(atom, Partial):
-                todo += [*atom.function, *(one for given in atom.args for one in given)]
+                todo += atom.function if isinstance(atom, Partial) else (atom.function,)
             elif isinstance(atom, Member):
                 todo.append(atom.receiver)
 

@@ -8,9 +8,10 @@ from typing import Final
 import numpy as np
 
 from typedbatch._program.containers import update, written_dict
+from typedbatch._program.frames import Call
 from typedbatch._program.heap import BatchObject, DictObject, InstanceObject, ListObject
 from typedbatch._program.judge import read_field
-from typedbatch._program.machine import Call, Machine
+from typedbatch._program.machine import Machine
 from typedbatch._program.shipped import shipped
 from typedbatch._program.values import (
     ARRAY,

@@ -44,7 +44,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run finds.
+    """Findings of a run, and where it ended.
 
     Attributes:
         findings: Mistakes, in the order of files and lines.

@@ -9,8 +9,9 @@ from typing import Any, Final
 from typing import Literal as OneOf
 
 from typedbatch._program.classes import declared_fields
+from typedbatch._program.frames import Call, Frame
 from typedbatch._program.heap import BatchObject, DictObject, Field, InstanceObject, ListObject, ScopeObject
-from typedbatch._program.machine import BudgetError, Call, Frame
+from typedbatch._program.machine import BudgetError
 from typedbatch._program.report import Outcome
 from typedbatch._program.source import Program, Source
 from typedbatch._program.statements import Statements

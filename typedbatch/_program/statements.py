@@ -10,8 +10,8 @@ from typing import Any, Final
 from typedbatch._program.classes import declared_fields
 from typedbatch._program.containers import call_list_member
 from typedbatch._program.expressions import Expressions
+from typedbatch._program.frames import Attempt, Call, Loop
 from typedbatch._program.heap import Changes, DictObject, InstanceObject, ListObject, ScopeObject
-from typedbatch._program.machine import Attempt, Call, Loop
 from typedbatch._program.shipped import shipped
 from typedbatch._program.values import (
     ARRAY,

@@ -117,6 +117,10 @@ def merged(**fields):
 merged(obs=1, act=2).act
 merged(obs=1, act=2).rew  # E: rew
 
+kept = make()
+np.thing(functools.partial(with_rew, batch=kept))
+kept.rew
+
 table = {"a": make, "b": lambda: Batch(rew=1)}
 table["a"]().rew  # E: rew
 table["b"]().rew

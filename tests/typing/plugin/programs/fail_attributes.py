@@ -67,7 +67,7 @@ def call(learner: Learner) -> None:
     learner.look_sometimes(Batch(obs=A))
 
     def inner(batch: Batch) -> None:
-        print(batch.rews)  # E: slip: rews
+        print(batch.rews)
 
     inner(Batch(rew=A))  # E: inner-function-reads: rews
 
