@@ -26,6 +26,7 @@ from .posttraining import measure_posttraining
 from .prioritized import TITLE as PRIORITIZED
 from .prioritized import measure_prioritized
 from .processes import measure_processes
+from .program_runs import measure_program_runs
 from .ragged import TITLE as RAGGED
 from .ragged import measure_ragged
 from .report import Report
@@ -43,8 +44,8 @@ DESCRIPTIONS = {
 
 TABLES = (
     "memory", "validation", "buffers", "prioritized", "training", "trained", "ray", "rllib", "files", "import",
-    "checking", "editing", "branches", "growth", "ragged", "meta", "posttraining", "packing", "processes", "compile",
-    "audit",
+    "program", "checking", "editing", "branches", "growth", "ragged", "meta", "posttraining", "packing", "processes",
+    "compile", "audit",
 )  # fmt: skip
 
 
@@ -102,6 +103,8 @@ def main() -> int:
         imports = measure_imports()
         report.imports(imports)
         wrong |= bool(imports.loaded)
+    if arguments.only in "program":
+        report.program_runs([*measure_program_runs()])
     if arguments.only in "checking":
         report.checking(measure_checking())
     if arguments.only in "editing":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
 from rich import box
@@ -22,6 +23,8 @@ from .growth import Growth
 from .imports import BAR, HEAVY, Imports
 from .memory import Memory
 from .meta import MetaRow
+from .program_runs import BAR as PROGRAM_BAR
+from .program_runs import ProgramRun
 from .timing import Measured, Ratio, Row
 from .trained import TIANSHOU_BAR, Trained
 from .training import STEPS
@@ -264,6 +267,16 @@ class Report:
         )
         self._print(table)
         self.say(f"the plugin's own code takes {checking.share:.0%} of the run (bar: {SHARE_BAR:.0%})")
+
+    def program_runs(self, measured: Sequence[ProgramRun]) -> None:
+        title = "run of a program, s of CPU per 1,000 lines"
+        table = self._table(title, "lines", "ast.parse", "check", "check / ast.parse", "bar, s")
+        for row in measured:
+            if row.taken > PROGRAM_BAR:
+                self.missed["run of a program"] = []
+            cells = (f"{row.floor:.3f}", f"{row.taken:.3f}", f"{row.taken / row.floor:.1f}", f"{PROGRAM_BAR:.1f}")
+            table.add_row(f"{row.lines:,}", *cells)
+        self._print(table)
 
     def summary(self) -> None:
         missed = [f"{name} ({', '.join(sets)})" if sets else name for name, sets in self.missed.items()]
