@@ -90,16 +90,29 @@ def _report_missing(machine: Machine, lacking: list[Ref], name: str, names: Coll
     if machine.is_alone and is_of_module and name in machine.vocabulary.names:
         return  # Functions may have changed it before, in any order.
     owner = next((name_of(batch.declared) for batch in batches if batch is not None and batch.declared), "Batch")
-    text = report.missing(name, names, owner)
+    at = _call_with(machine, lacking)
+    text = report.missing(name, names, owner, at)
     if any(batch is not None and batch.is_open and not batch.is_annotated for batch in batches):
         vocabulary = machine.vocabulary
         near = [] if name in vocabulary.names else get_close_matches(name, sorted(names), 1, _NEAR)
         if not near and (not machine.program.shows_all or vocabulary.may_make(name)):
             return
-        text = report.missing(name, near, owner) if near else report.unmade(name, vocabulary.names, owner)
+        text = report.missing(name, near, owner, at) if near else report.unmade(name, vocabulary.names, owner, at)
     made = next((batch.place for batch in batches if batch is not None and batch.place is not None), None)
     if machine.report(node, report.FIELD, text, [name], made):
         assume(machine, tuple(lacking), [name])
+
+
+def _call_with(machine: Machine, lacking: list[Ref]) -> str:
+    """Return where the function is called that the run is in, if the call gives it one of some batches."""
+    frame = machine.frame
+    if frame.code is None or not isinstance(frame.call, ast.expr) or len(machine.frames) < 2:
+        return ""
+    args = frame.code.node.args
+    given = [machine.lookup(one.arg) for one in (*args.posonlyargs, *args.args, *args.kwonlyargs)]
+    if not any(atom in lacking for value in given for atom in value):
+        return ""
+    return f"{machine.frames[-2].source.path.name}:{frame.call.lineno}"
 
 
 def assume(machine: Machine, value: Value, names: Iterable[str]) -> None:

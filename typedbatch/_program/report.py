@@ -55,17 +55,16 @@ class Outcome:
     unfinished: Step | None = None
 
 
-def missing(name: str, names: Collection[str], owner: str = "Batch") -> str:
-    """Describe a read of a field that is not there."""
-    return f'{owner} has no field "{name}"{_hint(name, names)}'
+def missing(name: str, names: Collection[str], owner: str = "Batch", call: str = "") -> str:
+    """Describe a read of a field that is not there, of a batch that a call gives to the function."""
+    return f'{owner} has no field "{name}"{_place(call)}{_hint(name, names)}'
 
 
-def unmade(name: str, names: Collection[str], owner: str) -> str:
+def unmade(name: str, names: Collection[str], owner: str, call: str) -> str:
     """Describe a read of a field that nothing in a program sets."""
     near = nearest(name, sorted(names))
-    return f'{owner} has no field "{name}"' + (
-        f'; did you mean "{near}"?' if near else "; nothing in this program sets it"
-    )
+    hint = f'did you mean "{near}"?' if near else "nothing in this program sets it"
+    return f'{owner} has no field "{name}"{_place(call)}; {hint}'
 
 
 def maybe(name: str, line: int) -> str:
@@ -87,6 +86,10 @@ def not_a_member(owner: str, name: str, names: Collection[str]) -> str:
     """Describe a call of a method that a class does not have."""
     near = nearest(name, sorted(names))
     return f'{owner} has no method "{name}"' + (f'; did you mean "{near}"?' if near else "")
+
+
+def _place(call: str) -> str:
+    return f" in the call at {call}" if call else ""
 
 
 def _hint(name: str, names: Collection[str]) -> str:
