@@ -24,7 +24,6 @@ from mypy.plugin import (
 from mypy.types import LiteralType, Type
 
 from typedbatch.mypy.arrays.declared import ANNOTATED, CLASSES, aliased, annotated, declared_alias, declares, of_alias
-from typedbatch.mypy.batches.carried import carry, carry_bound, is_bound_to_batch
 from typedbatch.mypy.batches.questions import use_own_codes
 from typedbatch.mypy.engine.members import MODULE
 from typedbatch.mypy.engine.pending import CALLED, expect, look, note, switch
@@ -84,17 +83,13 @@ class TypedBatchPlugin(Plugin):
         return declare.derived if isinstance(info, TypeInfo) and info.has_base(declare.RECORD) else None
 
     def get_type_analyze_hook(self, fullname: str) -> Callable[[AnalyzeTypeContext], Type] | None:
-        if fullname == BATCH:
-            return _carry
         if fullname in ANNOTATED:
             return annotated if self._shapes else None
         if fullname in CLASSES:
             return aliased if self._shapes else None
         found = self.lookup_fully_qualified(fullname) if self._modules is not None else None
         target = declared_alias(found.node) if found is not None and self._shapes else None
-        if target is not None:
-            return partial(of_alias, name=fullname, target=target)
-        return _carry_bound if found is not None and is_bound_to_batch(found.node) else None
+        return partial(of_alias, name=fullname, target=target) if target is not None else None
 
     def get_function_hook(self, fullname: str) -> Hook[FunctionContext] | None:
         hook = _numpys if fullname.startswith("numpy.") else _FUNCTIONS.get(fullname)
@@ -193,16 +188,6 @@ def _read_field(name: str) -> Hook[AttributeContext]:
 @cache
 def _special(name: str) -> Hook[AttributeContext]:
     return _or_default(partial(attributes.special, name=name), "default_attr_type")
-
-
-def _carry(ctx: AnalyzeTypeContext) -> Type:
-    _rewording.watch(ctx.api)
-    return carry(ctx)
-
-
-def _carry_bound(ctx: AnalyzeTypeContext) -> Type:
-    _rewording.watch(ctx.api)
-    return carry_bound(ctx)
 
 
 def _active(ctx: FunctionContext) -> Type:

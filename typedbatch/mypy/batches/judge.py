@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
-from mypy.nodes import LDEF, CallExpr, Expression, IndexExpr, MemberExpr, NameExpr, Node, StrExpr
+from mypy.nodes import LDEF, CallExpr, Expression, NameExpr, Node
 
 from typedbatch.mypy import messages
 from typedbatch.mypy.batches.content import Choice, Content, Field, Presence, Ref
 from typedbatch.mypy.batches.near import near_miss
 from typedbatch.mypy.batches.questions import Question
 from typedbatch.mypy.engine.scopes import place_of
-from typedbatch.mypy.nodes import last_name
-from typedbatch.mypy.types.fields import Rest, is_batch
+from typedbatch.mypy.types.fields import Rest
 
 if TYPE_CHECKING:
     from typedbatch.mypy.engine.reading import Reading
@@ -59,17 +57,7 @@ class Judge:
         if choice is not None and self._reading.always_follows(choice):
             self._reading.report.fail(messages.maybe(name, choice.line), node, messages.MAYBE)
         elif all(one is Presence.UNKNOWN for one in found):
-            fields = self.owned_fields(receiver)
-            if fields is not None and name not in fields:
-                self._reading.report.fail(messages.missing(name, fields), node, messages.FIELD)
-            elif fields is None:
-                self._near_miss(node, receiver, name, contents)
-
-    def owned_fields(self, receiver: Expression) -> Collection[str] | None:
-        """Return the names of all fields of a batch in an attribute; None where they are not all in sight."""
-        owned = self._reading.report.owned
-        owner = self._reading.class_of(receiver.expr) if isinstance(receiver, MemberExpr) else None
-        return owned.fields_of(owner, receiver.name) if owned and owner and isinstance(receiver, MemberExpr) else None
+            self._near_miss(node, receiver, name, contents)
 
     def need(self, owner: Ref, contents: list[Any], name: str, node: Node) -> None:
         """Note that the function needs a field of what it is given, or copies."""
@@ -88,42 +76,20 @@ class Judge:
             return owner.choice
         return None
 
-    def _near_miss(self, node: Node, receiver: Expression, name: str, contents: list[Content]) -> bool:
+    def _near_miss(self, node: Node, receiver: Expression, name: str, contents: list[Content]) -> None:
         """Report a name that is a slip of one that is known, where others may have given the batch any field."""
         if any(name in made.fields or made.widened for made in contents):
-            return False
+            return
         names = self._reading.names_of_file()
         if names is None or name in names.made:
-            return False
+            return
         held = names.held[place_of(receiver)]
         known = [one for made in contents for one in made.fields]
         meant = near_miss(name, [*known, *held.names, *held.made])
         is_long = max(len(name), len(meant)) > _SHORT
-        is_set = all(_is_set_here(made, meant) for made in contents)
-        is_slip = bool(meant) and (is_long or self._is_shown(receiver, name, is_set=is_set))
-        if is_slip:
+        is_local = isinstance(receiver, NameExpr) and receiver.kind == LDEF
+        if meant and (is_long or (is_local and all(_is_set_here(made, meant) for made in contents))):
             self._reading.report.fail(messages.missing(name, [meant]), node, messages.FIELD)
-        return is_slip
-
-    def _is_shown(self, receiver: Expression, name: str, *, is_set: bool) -> bool:
-        """Return whether the file is likely to show all that is written to a batch."""
-        while isinstance(receiver, (MemberExpr, IndexExpr)):
-            inner = receiver.expr if isinstance(receiver, MemberExpr) else receiver.base
-            is_field = isinstance(receiver, MemberExpr) or isinstance(receiver.index, StrExpr)
-            if not is_field or not is_batch(self._reading.type_of(inner)):
-                break
-            receiver = inner
-        if isinstance(receiver, NameExpr) and receiver.kind == LDEF:
-            return is_set
-        owned = self._reading.report.owned
-        if owned is None:
-            return False
-        if isinstance(receiver, MemberExpr):
-            owner = self._reading.class_of(receiver.expr)
-            is_here = owner is not None and owned.is_here(owner.fullname)
-            is_own = last_name(receiver.expr) == "self" and not owned.is_used_often(name)
-            return is_here and (owned.is_program or is_own)
-        return isinstance(receiver, NameExpr) and owned.is_program and owned.is_here(receiver.fullname)
 
     def hand_over(self, batch: Expression, value: Any, asked: Any) -> None:
         """Report a batch that is not what a function asks for."""

@@ -74,17 +74,13 @@ class Summaries:
     Args:
         module: name of the file's module.
         run: go through a function with objects for its parameters; returns what it returns, and the contents then.
-        elsewhere: get a function of another file with its body; None if it is not known.
     """
 
-    def __init__(self, module: str, run: Summarize, elsewhere: Callable[[FuncDef], FuncDef | None]) -> None:
+    def __init__(self, module: str, run: Summarize) -> None:
         self._module = module
         self._run = run
-        self._elsewhere = elsewhere
         self._made: dict[FuncDef, Summary | None] = {}
         self._heights: dict[FuncDef, int] = {}
-        self.kept: dict[MemberExpr, set[Object]] = {}
-        """The objects that attributes are bound to, by the targets of the assignments."""
 
     def of(self, function: FuncDef) -> Summary | None:
         """Return the summary of a function; None while it is made, as in a recursion, and where there is none."""
@@ -95,11 +91,10 @@ class Summaries:
         return self._made[function]
 
     def _summary(self, function: FuncDef) -> Summary | None:
-        found = self._with_body(function)
-        return self._of_body(found) if found is not None and not found.is_coroutine else None
+        return self._of_body(function) if self._is_here(function) and not function.is_coroutine else None
 
-    def _with_body(self, function: FuncDef) -> FuncDef | None:
-        return function if home_of(function) in (self._module, "") else self._elsewhere(function)
+    def _is_here(self, function: FuncDef) -> bool:
+        return home_of(function) in (self._module, "")
 
     def _height(self, function: FuncDef) -> int:
         """Return how many functions call each other below a function; those that come back to themselves are too high.
@@ -108,8 +103,8 @@ class Summaries:
         """
         if function not in self._heights:
             self._heights[function] = _HIGHEST + 1
-            found = self._with_body(function)
-            calls = [node for node in nodes_in(found.body) if isinstance(node, CallExpr)] if found is not None else []
+            nodes = nodes_in(function.body) if self._is_here(function) else ()
+            calls = [node for node in nodes if isinstance(node, CallExpr)]
             inner = {_called_in(node, function) for node in calls} - {None, function}
             highest = max((self._height(one) for one in inner if one is not None), default=0)
             self._heights[function] = min(1 + highest, _HIGHEST + 1)
@@ -392,13 +387,6 @@ class Application:
         copied = self._reading.batches.copy(given, (self._node, "copy", source))
         whole = self._reading.known.objects.whole(copied)
         return whole if isinstance(whole, Content) else None
-
-
-def given_to(node: CallExpr, argument: Expression, summary: Summary) -> Object | None:
-    """Return the parameter of a function that gets an argument; None where that cannot be told."""
-    values = bound_values(node, summary.function, {one: one for one in node.args})
-    found = [one for one, value in zip(summary.parameters, values or (), strict=False) if value is argument]
-    return found[0] if found else None
 
 
 def bound_values(

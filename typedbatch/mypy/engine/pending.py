@@ -27,7 +27,6 @@ from mypy.plugin import FunctionContext
 from mypy.types import CallableType, NoneType, Type
 
 from typedbatch.mypy.arrays.declared import declares_result
-from typedbatch.mypy.batches.owned import Owned
 from typedbatch.mypy.batches.questions import unanswered
 from typedbatch.mypy.engine.flow import go_through, of_module
 from typedbatch.mypy.engine.names import functions_of
@@ -114,7 +113,6 @@ def look(ctx: FunctionContext) -> Type:
 def _look(ctx: FunctionContext, tree: MypyFile) -> None:
     report = Report(ctx.api, shapes=not _switched_off)
     report.summaries = summaries_of(ctx.api, tree)
-    report.owned = Owned(tree, report.summaries)
     report.inside, report.members = inside_of(ctx.api, tree)
     report.observe = observe_in(ctx.api, tree)
     waiting = _pending.pop(tree, {})

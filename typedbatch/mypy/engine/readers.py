@@ -15,11 +15,9 @@ from typedbatch.mypy.arrays.declared import declared_by
 from typedbatch.mypy.arrays.held import bind
 from typedbatch.mypy.arrays.sizes import Name, Ranks, Size, named
 from typedbatch.mypy.arrays.values import Array, MisfitError, Record, Value
-from typedbatch.mypy.batches.carried import text_of
 from typedbatch.mypy.batches.content import Object, Ref
 from typedbatch.mypy.batches.needs import Needs
-from typedbatch.mypy.batches.summaries import Summaries, home_of
-from typedbatch.mypy.engine.binding import bound
+from typedbatch.mypy.batches.summaries import Summaries
 from typedbatch.mypy.engine.calling import is_followed
 from typedbatch.mypy.engine.changes import Changes
 from typedbatch.mypy.engine.flow import Flow, filled_in, learn_names
@@ -29,7 +27,7 @@ from typedbatch.mypy.engine.layered import Attribute
 from typedbatch.mypy.engine.members import Members
 from typedbatch.mypy.engine.names import handed_on
 from typedbatch.mypy.engine.report import Report
-from typedbatch.mypy.internals import depend, watch
+from typedbatch.mypy.internals import watch
 from typedbatch.mypy.nodes import nodes_in
 
 
@@ -47,14 +45,7 @@ def summaries_of(api: Any, tree: MypyFile) -> Summaries:
         flow = Flow(api, report, known, root=function)
         return flow.summed_up(function, needs)
 
-    def elsewhere(function: FuncDef) -> FuncDef | None:
-        text, module = text_of(function), home_of(function)
-        if text is None or module not in api.modules:
-            return None
-        depend(api, module, function.fullname)
-        return bound(api.modules, module, function, text)
-
-    summaries = Summaries(tree.fullname, run, elsewhere)
+    summaries = Summaries(tree.fullname, run)
     return summaries
 
 

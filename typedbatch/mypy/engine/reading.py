@@ -558,8 +558,6 @@ class Reading:
             if isinstance(owner, Ref):
                 self.batches.set_field(target, owner, target.name, value)
                 return
-            if self.untyped and isinstance(value, Ref) and self.report.summaries is not None:
-                self.report.summaries.kept.setdefault(target, set()).update(value.objects)
             self.known.objects.escape(value)
             self._calls.set_field(target, owner, value)
 

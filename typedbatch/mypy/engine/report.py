@@ -13,7 +13,6 @@ from typedbatch.mypy.arrays.values import MisfitError, Value
 from typedbatch.mypy.batches.summaries import Summaries
 
 if TYPE_CHECKING:
-    from typedbatch.mypy.batches.owned import Owned
     from typedbatch.mypy.engine.inside import Inside
     from typedbatch.mypy.engine.members import Members
     from typedbatch.mypy.engine.observing import Observe
@@ -46,7 +45,6 @@ class Report:
         self._api = api
         self.shapes = shapes
         self.summaries: Summaries | None = None
-        self.owned: Owned | None = None
         self.is_deaf = False
         """Whether reports about batches are dropped, as those of a function that is only summed up are."""
         self.members: Members | None = None
