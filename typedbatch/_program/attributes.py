@@ -40,6 +40,7 @@ from typedbatch._program.values import (
     Super,
     Value,
     is_none,
+    is_numeric,
     literal_of,
     union,
 )  # fmt: skip
@@ -116,6 +117,8 @@ class Attributes(Machine):
                 return self.member_of_module(source, name)
             case External():
                 return self._attribute_of_external(atom, name, node)
+            case Result(full) if full.startswith("numpy") and name == "choice":
+                return (External("numpy.random.choice"),)
             case Result(full) if full.partition(".")[0] in KEEPS_NOTHING:
                 return (atom,)
             case Super(owner, receiver):
@@ -316,7 +319,7 @@ class Attributes(Machine):
 
 def _takes_rows(index: Value, syntax: ast.expr) -> bool:
     """Return whether an index selects rows of a batch, and not a field."""
-    shapes = (ast.Slice, ast.Tuple, ast.UnaryOp, ast.BinOp, ast.List, ast.Compare)
-    key = literal_of(index)
-    is_number = key is not None and isinstance(key.value, int)
-    return isinstance(syntax, shapes) or is_number or index == ARRAY or isinstance(index[0], Result)
+    if isinstance(syntax, ast.BinOp) and not isinstance(syntax.op, (ast.Add, ast.Mod, ast.Mult)):
+        return True  # No other operator makes text.
+    shapes = (ast.Slice, ast.Tuple, ast.UnaryOp, ast.List, ast.Compare)
+    return isinstance(syntax, shapes) or all(map(is_numeric, index))

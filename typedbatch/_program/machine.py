@@ -484,11 +484,11 @@ class Machine:
         return found
 
     def is_plain(self, value: Value) -> bool:
-        """Return whether a value holds no batch and no function: arrays, constants, and lists of these."""
+        """Return whether a value holds no batch and no function: arrays, constants, and lists of these but of text."""
         for atom in value:
             found = self.object_at(atom)
             if isinstance(found, ListObject):
-                if not self.is_plain(found.any_item):
+                if not self.is_plain(found.any_item) or any(text_of((one,)) is not None for one in found.any_item):
                     return False
             elif not isinstance(atom, (Array, Literal, Result)) and atom not in UNKNOWN:
                 return False
