@@ -6,7 +6,7 @@ import ast
 from typing import Final
 
 from typedbatch._program import report
-from typedbatch._program.classes import attribute_of, declared_fields, overrides_of
+from typedbatch._program.classes import attribute_of, base_names, declared_fields, overrides_of
 from typedbatch._program.heap import (
     BatchObject,
     BufferObject,
@@ -51,6 +51,8 @@ _OTHERS_NAMES: Final = (
     "append", "push", "insert", "store", "put", "draw", "sample_batch", "add_batch", "add_transition", "remember",
 )  # fmt: skip
 """Names of the methods of other libraries' buffers."""
+_RUN_WHEN_STARTED: Final = frozenset({"Process", "Thread"})
+"""Classes of Python whose ``start`` calls ``run``."""
 
 
 class Attributes(Machine):
@@ -131,7 +133,8 @@ class Attributes(Machine):
     def _attribute_of_instance(self, ref: Ref, found: InstanceObject, name: str, node: ast.AST | None) -> Value:
         if name in found.attributes:
             return found.attributes[name]
-        attribute = attribute_of(found.owner, name)
+        is_start = name == "start" and base_names(found.owner) & _RUN_WHEN_STARTED
+        attribute = attribute_of(found.owner, "run" if is_start else name)
         if attribute is None:
             return UNKNOWN
         if found.may_be_derived:
@@ -141,7 +144,8 @@ class Attributes(Machine):
     def _attribute_of_class(self, cls: Class, name: str) -> Value:
         found = attribute_of(cls, name)
         if found is None:
-            return (Member(cls, name),) if name in MEMBERS and declared_fields(cls) is not None else UNKNOWN
+            is_member = name in MEMBERS and declared_fields(cls) is not None
+            return (Member(cls, name),) if is_member or name == "__new__" else UNKNOWN
         return tuple(
             Method(atom, cls)
             if isinstance(atom, Function) and atom.code.kind == "class"
@@ -244,9 +248,8 @@ class Attributes(Machine):
             case BatchObject() as batch if isinstance(atom, Ref):
                 if _takes_rows(index, syntax):
                     return (self.copy_batch(atom),)
-                if any(self.is_batch(one) for field in batch.fields.values() for one in field.value):
-                    return UNKNOWN
-                return (self.copy_batch(atom, may_be_field=True),)
+                nested = [one for field in batch.fields.values() for one in field.value if self.is_batch(one)]
+                return union((self.copy_batch(atom, may_be_field=True), *nested))
             case ListObject() as found:
                 if isinstance(syntax, ast.Slice):
                     return self.list_of(None, found.any_item)

@@ -51,3 +51,18 @@ np.zeros_like(loaded()).obs_0
 np.concatenate([loaded(), loaded()]).obs_0
 (loaded() * np.ones(3)).obs_0
 (np.ones(3) * 2).obs_0  # E: obs_0
+
+
+def iterate(pairs, size):
+    for rows in sys.stdin:
+        yield pairs[rows]
+
+
+for part in iterate(Batch(prompt=np.zeros(3), chosen=Batch(ids=np.zeros(3)), rejected=Batch(ids=np.zeros(3))), 2):
+    part.prompt
+    part.ids
+    part.rew  # E: rew
+    part.margin = np.ones(3)
+    part.margin
+    if part.get("weight") is not None:
+        part.weight
