@@ -417,6 +417,8 @@ class Expressions(Calls):
             if not skips:
                 is_known = self._generate(generators[1:], element, found) and is_known
             changes = self.heap.end(mark)
+            if rounds is None and changes is not None:
+                self.many.update(ref for ref in changes if self.heap.read(ref) is None)
             if may_skip or rounds is None or changes is None:
                 changes = self.heap.join({}, changes)
             self.heap.apply(changes)
