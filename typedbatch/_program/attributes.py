@@ -133,13 +133,24 @@ class Attributes(Machine):
     def _attribute_of_instance(self, ref: Ref, found: InstanceObject, name: str, node: ast.AST | None) -> Value:
         if name in found.attributes:
             return found.attributes[name]
-        is_start = name == "start" and base_names(found.owner) & _RUN_WHEN_STARTED
-        attribute = attribute_of(found.owner, "run" if is_start else name)
+        attribute = attribute_of(found.owner, name)
         if attribute is None:
+            if name == "start" and base_names(found.owner) & _RUN_WHEN_STARTED:
+                self._start(ref, attribute_of(found.owner, "run") or (), node)
             return UNKNOWN
         if found.may_be_derived:
             attribute = union(attribute, *overrides_of(found.owner, name))
         return self.bound(tuple(one for one in attribute if not isinstance(one, Factory)) or UNKNOWN, ref, node)
+
+    def _start(self, thread: Ref, run: Value, node: ast.AST | None) -> None:
+        """Run a thread in silence, as it may wait for what others do later; reports are made when it runs alone."""
+        mark = self.heap.begin()
+        with self.silently():
+            self.call(self.bound(run, thread, node), Call(node=node))
+        self.heap.apply(self.heap.join({}, self.heap.end(mark)))
+        for atom in run:
+            if isinstance(atom, Function):
+                atom.code.has_run = False
 
     def _attribute_of_class(self, cls: Class, name: str) -> Value:
         found = attribute_of(cls, name)

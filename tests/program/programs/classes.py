@@ -225,3 +225,19 @@ class Worker(threading.Thread):
 made = queue.Queue()
 Worker(made).start()
 made.get().rew  # E: rew
+
+
+class Waiting(threading.Thread):
+    def __init__(self):
+        super().__init__()
+        self.is_ready, self.batch = threading.Event(), Batch(obs=np.zeros(3))
+
+    def run(self):
+        self.is_ready.wait()
+        self.batch.rew
+
+
+waiting = Waiting()
+waiting.start()
+waiting.batch.rew = np.zeros(3)
+waiting.is_ready.set()
