@@ -6,7 +6,7 @@ import ast
 from typing import Final
 
 from typedbatch._program import report
-from typedbatch._program.classes import attribute_of, declared_fields, overrides_of
+from typedbatch._program.classes import attribute_of, base_names, declared_fields, overrides_of
 from typedbatch._program.frames import Call
 from typedbatch._program.heap import (
     BatchObject,
@@ -41,6 +41,7 @@ from typedbatch._program.values import (
     Super,
     Value,
     is_none,
+    is_numeric,
     literal_of,
     union,
 )  # fmt: skip
@@ -51,6 +52,8 @@ _OTHERS_NAMES: Final = (
     "append", "push", "insert", "store", "put", "draw", "sample_batch", "add_batch", "add_transition", "remember",
 )  # fmt: skip
 """Names of the methods of other libraries' buffers."""
+_RUN_WHEN_STARTED: Final = frozenset({"Process", "Thread"})
+"""Classes of Python whose ``start`` calls ``run``."""
 
 
 class Attributes(Machine):
@@ -117,6 +120,8 @@ class Attributes(Machine):
                 return self.member_of_module(source, name)
             case External():
                 return self._attribute_of_external(atom, name, node)
+            case Result(full) if full.startswith("numpy") and name == "choice":
+                return (External("numpy.random.choice"),)
             case Result(full) if full.partition(".")[0] in KEEPS_NOTHING:
                 return (atom,)
             case Super(owner, receiver):
@@ -131,15 +136,28 @@ class Attributes(Machine):
             return found.attributes[name]
         attribute = attribute_of(found.owner, name)
         if attribute is None:
+            if name == "start" and base_names(found.owner) & _RUN_WHEN_STARTED:
+                self._start(ref, attribute_of(found.owner, "run") or (), node)
             return UNKNOWN
         if found.may_be_derived:
             attribute = union(attribute, *overrides_of(found.owner, name))
         return self.bound(tuple(one for one in attribute if not isinstance(one, Factory)) or UNKNOWN, ref, node)
 
+    def _start(self, thread: Ref, run: Value, node: ast.AST | None) -> None:
+        """Run a thread in silence, as it may wait for what others do later; reports are made when it runs alone."""
+        mark = self.heap.begin()
+        with self.silently():
+            self.call(self.bound(run, thread, node), Call(node=node))
+        self.heap.apply(self.heap.join({}, self.heap.end(mark)))
+        for atom in run:
+            if isinstance(atom, Function):
+                atom.code.has_run = False
+
     def _attribute_of_class(self, cls: Class, name: str) -> Value:
         found = attribute_of(cls, name)
         if found is None:
-            return (Member(cls, name),) if name in MEMBERS and declared_fields(cls) is not None else UNKNOWN
+            is_member = name in MEMBERS and declared_fields(cls) is not None
+            return (Member(cls, name),) if is_member or name == "__new__" else UNKNOWN
         return tuple(
             Method(atom, cls)
             if isinstance(atom, Function) and atom.code.kind == "class"
@@ -242,9 +260,8 @@ class Attributes(Machine):
             case BatchObject() as batch if isinstance(atom, Ref):
                 if _takes_rows(index, syntax):
                     return (self.copy_batch(atom),)
-                if any(self.is_batch(one) for field in batch.fields.values() for one in field.value):
-                    return UNKNOWN
-                return (self.copy_batch(atom, may_be_field=True),)
+                nested = [one for field in batch.fields.values() for one in field.value if self.is_batch(one)]
+                return union((self.copy_batch(atom, may_be_field=True), *nested))
             case ListObject() as found:
                 if isinstance(syntax, ast.Slice):
                     return self.list_of(None, found.any_item)
@@ -317,7 +334,7 @@ class Attributes(Machine):
 
 def _takes_rows(index: Value, syntax: ast.expr) -> bool:
     """Return whether an index selects rows of a batch, and not a field."""
-    shapes = (ast.Slice, ast.Tuple, ast.UnaryOp, ast.BinOp, ast.List, ast.Compare)
-    key = literal_of(index)
-    is_number = key is not None and isinstance(key.value, int)
-    return isinstance(syntax, shapes) or is_number or index == ARRAY or isinstance(index[0], Result)
+    if isinstance(syntax, ast.BinOp) and not isinstance(syntax.op, (ast.Add, ast.Mod, ast.Mult)):
+        return True  # No other operator makes text.
+    shapes = (ast.Slice, ast.Tuple, ast.UnaryOp, ast.List, ast.Compare)
+    return isinstance(syntax, shapes) or all(map(is_numeric, index))

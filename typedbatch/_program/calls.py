@@ -47,7 +47,7 @@ from typedbatch._program.values import (
 _DEEPEST: Final = 14
 _MOST_OF_ONE: Final = 2
 """Most calls of one function that the run is in at a time."""
-_MOST_CALLED: Final = 3
+_MOST_CALLED: Final = 6
 """Functions of one value that are called; others of more are unknown."""
 _MOST_ITERATED: Final = 8
 _PER_CALL: Final = 3
@@ -62,11 +62,12 @@ class Calls(Annotations):
         """Call each function that a value may be."""
         if len(function) == 1:
             return self._call(function[0], call)
-        function = (*function[:_MOST_CALLED], *(UNKNOWN if len(function) > _MOST_CALLED else ()))
         if all(isinstance(atom, Member) for atom in function):
             receivers = tuple(atom.receiver for atom in function if isinstance(atom, Member))
             if all(map(self.is_batch, receivers)) and self.is_one(receivers):
                 return union(*(self._call(atom, call) for atom in function))
+        elif len(function) > _MOST_CALLED:
+            function = (*function[:_MOST_CALLED], *UNKNOWN)
         found: list[Value] = []
         joined: Changes | None = None
         for atom in function:
@@ -117,6 +118,8 @@ class Calls(Annotations):
         return UNKNOWN
 
     def _call_member(self, receiver: Atom, name: str, call: Call) -> Value:
+        if isinstance(receiver, Class) and name == "__new__" and declared_fields(receiver) is None:
+            return (self.heap.add(InstanceObject(receiver)),)
         if not isinstance(receiver, Ref):
             return call_class_member(self, name, call)
         match self.heap.read(receiver):

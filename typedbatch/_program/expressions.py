@@ -16,6 +16,7 @@ from typedbatch._program.values import (
     ARRAY,
     NONE,
     UNKNOWN,
+    Array,
     Atom,
     Class,
     Code,
@@ -29,6 +30,7 @@ from typedbatch._program.values import (
     Super,
     Value,
     constant,
+    is_numeric,
     literal_of,
     text_of,
     union,
@@ -263,7 +265,12 @@ class Expressions(Calls):
         one_text, other_text = text_of(left), text_of(right)
         if isinstance(operator, ast.Add) and one_text is not None and other_text is not None:
             return constant(one_text + other_text)
-        return ARRAY if ARRAY in (left, right) else UNKNOWN
+        numeric = [all(map(is_numeric, value)) for value in (left, right)]
+        makes_text = one_text or other_text or (isinstance(operator, ast.Mod) and not numeric[0])
+        if objects or makes_text or not (all(numeric) or ARRAY in (left, right)):
+            return UNKNOWN
+        is_array = all(isinstance(atom, (Array, Literal)) for atom in left + right)
+        return ARRAY if is_array else (Result("numpy.operator"),)
 
     def _compare(self, node: ast.Compare) -> Value:
         left = self.evaluate(node.left)
@@ -281,7 +288,8 @@ class Expressions(Calls):
         elif right == NONE and not any(atom in UNKNOWN or isinstance(atom, (Literal, Result)) for atom in left):
             is_same = False if isinstance(operator, (ast.Is, ast.IsNot)) else None
         if is_same is None or not isinstance(operator, (ast.Eq, ast.Is, ast.NotEq, ast.IsNot)):
-            return UNKNOWN
+            is_object = any(isinstance(self.object_at(atom), InstanceObject) for atom in left + right)
+            return UNKNOWN if is_object or isinstance(operator, (ast.Is, ast.IsNot)) else (Result("numpy.operator"),)
         return constant(is_same == isinstance(operator, (ast.Eq, ast.Is)))
 
     def _contains(self, container: Value, item: Value) -> bool | None:
@@ -409,6 +417,8 @@ class Expressions(Calls):
             if not skips:
                 is_known = self._generate(generators[1:], element, found) and is_known
             changes = self.heap.end(mark)
+            if rounds is None and changes is not None:
+                self.many.update(ref for ref in changes if self.heap.read(ref) is None)
             if may_skip or rounds is None or changes is None:
                 changes = self.heap.join({}, changes)
             self.heap.apply(changes)

@@ -189,7 +189,10 @@ def _pop(machine: Machine, batch: Ref, call: Call) -> Value:
         _unsure(machine, batch)
         return UNKNOWN
     value = read_field(machine, (batch,), key, call.node, is_asked=True)
-    machine.write_batch(batch).fields.pop(key, None)
+    fields = machine.write_batch(batch).fields
+    field = fields.pop(key, None)
+    if field is not None and batch in machine.many:
+        fields[key] = Field(field.value, is_sure=False)
     return value
 
 
@@ -199,6 +202,9 @@ def _popitem(machine: Machine, batch: Ref, call: Call) -> Value:
 
 
 def _clear(machine: Machine, batch: Ref, call: Call) -> Value:
+    if batch in machine.many:
+        _unsure(machine, batch)
+        return NONE
     written = machine.write_batch(batch)
     written.fields, written.is_open = {}, False
     return NONE

@@ -63,6 +63,8 @@ class Machine:
         rebound: Variables that are set elsewhere than in their own scope.
         is_alone: Whether the run is in a function that nothing in the program calls.
         tops: Numbers of the frames of modules.
+        many: Objects that stand for several, as the element of a list of any length: what is done to one of them is not
+            done to all.
         attempts: Each ``try`` that the run is in, outermost first.
         trial: Guards and exits at the start of a round of a loop that is not the last; a read behind a condition of
             its own may find there what a later round sets.
@@ -86,6 +88,7 @@ class Machine:
         self.imported: dict[tuple[Ref, str], tuple[Ref, str]] = {}
         self._flags: dict[int, dict[tuple[Ref, str], bool]] = {}
         self.is_alone = False
+        self.many: set[Atom] = set()
         self.tops: set[int] = set()
         self._guards_made = 0
         self._frames_made = 0
@@ -310,10 +313,13 @@ class Machine:
     def list_of(self, items: Iterable[Value] | None, element: Value = (), generator: int = 0) -> Value:
         """Make a list of items, or of any number of an element."""
         known = None if items is None else tuple(items)
+        if known is None:
+            self.many.update(element)
         return (self.heap.add(ListObject(known, union(element, *(known or ())), generator)),)
 
     def dict_of(self, items: Mapping[Any, Value], *, is_exact: bool = True, rest: Value = ()) -> Value:
         """Make a dict."""
+        self.many.update(rest)
         return (self.heap.add(DictObject(dict(items), is_exact, rest)),)
 
     def batch(
@@ -396,11 +402,11 @@ class Machine:
         return found
 
     def is_plain(self, value: Value) -> bool:
-        """Return whether a value holds no batch and no function: arrays, constants, and lists of these."""
+        """Return whether a value holds no batch and no function: arrays, constants, and lists of these but of text."""
         for atom in value:
             found = self.object_at(atom)
             if isinstance(found, ListObject):
-                if not self.is_plain(found.any_item):
+                if not self.is_plain(found.any_item) or any(text_of((one,)) is not None for one in found.any_item):
                     return False
             elif not isinstance(atom, (Array, Literal, Result)) and atom not in UNKNOWN:
                 return False
@@ -501,7 +507,7 @@ class Machine:
     def is_one(self, value: Value) -> bool:
         """Return whether a value is one object, or one element of an iteration, which may be any of several batches."""
         if len(value) == 1:
-            return True
+            return value[0] not in self.many
         found = [self.batch_at(atom) for atom in value]
         groups = {one.group if one is not None else 0 for one in found}
         return len(groups) == 1 and groups != {0}

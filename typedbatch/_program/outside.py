@@ -26,6 +26,7 @@ from typedbatch._program.values import (
     Result,
     Value,
     constant,
+    is_numeric,
     text_of,
     union,
 )  # fmt: skip
@@ -38,9 +39,10 @@ KEEPS_NOTHING: Final = frozenset({
 })  # fmt: skip
 """Libraries that neither keep nor change the batches that they are given."""
 _MAKE_ARRAYS: Final = frozenset({
-    "arange", "array", "as_tensor", "asarray", "concatenate", "cumsum", "empty", "eye", "from_numpy", "full",
-    "linspace", "ones", "ones_like", "rand", "randint", "randn", "stack", "tensor", "where", "zeros", "zeros_like",
+    "arange", "array", "as_tensor", "asarray", "empty", "eye", "from_numpy", "full", "linspace", "ones", "rand",
+    "randint", "randn", "randperm", "tensor", "zeros",
 })  # fmt: skip
+"""Functions that return an array whatever they are given, and not a batch for a batch."""
 _LONGEST_DISPLAY: Final = 8
 
 Row = Callable[[Machine, Call], Value]
@@ -67,6 +69,13 @@ def call_external(machine: Machine, name: str, call: Call) -> Value:
             is_elementwise = root == "numpy" and isinstance(getattr(np, last, None), np.ufunc)
             return machine.copied(call.first) if is_elementwise and call.first is not None else UNKNOWN
     return (Result(name),)
+
+
+def _choice(machine: Machine, call: Call) -> Value:
+    """Choose an item, which may be the name of a field, or a number below one."""
+    machine.escape_functions(call)
+    first = call.first or UNKNOWN
+    return first if all(map(is_numeric, first)) else machine.iterate(first, call.node)[1]
 
 
 def _duplicate(machine: Machine, call: Call) -> Value:
@@ -312,6 +321,7 @@ ROWS: Final[Mapping[str, Row]] = {
     "collections.defaultdict": _defaultdict,
     "functools.partial": _partial,
     "itertools.chain": _chain,
+    "numpy.random.choice": _choice,
     "typing.cast": _cast,
 }  # fmt: skip
 """Functions by their full names. Others of Python's own leave their arguments as they are and return anything."""

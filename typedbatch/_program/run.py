@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any, Final
 from typing import Literal as OneOf
 
-from typedbatch._program.classes import declared_fields
+from typedbatch._program.classes import attribute_of, declared_fields
 from typedbatch._program.frames import Call, Frame
 from typedbatch._program.heap import BatchObject, DictObject, Field, InstanceObject, ListObject, ScopeObject
 from typedbatch._program.machine import BudgetError
@@ -286,6 +286,14 @@ class Run(Statements):
             if self.is_alive():
                 self._run_in_class(statement, cls, outer)
         self.frame.scope = outer
+        hook = attribute_of(cls, "__init_subclass__", after=cls)
+        if hook is not None and self.is_alive():
+            named = {one.arg: self.evaluate(one.value) for one in node.keywords if one.arg is not None}
+            self.call(tuple(Method(one, cls) for one in hook if isinstance(one, Function)), Call([], named, node))
+        for decorator in reversed(node.decorator_list):
+            decorated = self._apply(decorator, (cls,), node)
+            if decorated != UNKNOWN and self.is_alive():
+                self.set_name(node.name, decorated)
 
     def _run_in_class(self, statement: ast.stmt, cls: Class, outer: Ref) -> None:
         match statement:

@@ -216,5 +216,12 @@ def is_none(atom: Atom) -> bool:
     return isinstance(atom, Literal) and atom.value is None
 
 
+def is_numeric(atom: Atom) -> bool:
+    """Return whether an atom is a number or an array, or is made by numpy or torch, and so is no text."""
+    if isinstance(atom, Literal):
+        return isinstance(atom.value, int)
+    return isinstance(atom, Array) or (isinstance(atom, Result) and atom.name.startswith(("numpy.", "torch.")))
+
+
 def _is_constant(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)

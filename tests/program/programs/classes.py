@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import queue
+import threading
 from abc import ABC, abstractmethod
+from typing import ClassVar
 
 import numpy as np
 
@@ -154,3 +157,87 @@ for batch in Stack():
     batch.rew  # E: rew
 with Stack() as entered:
     entered.rew  # E: rew
+
+
+class Metric:
+    by_name: ClassVar[dict[str, type]] = {}
+
+    def __init_subclass__(cls, name="", **options):
+        super().__init_subclass__(**options)
+        cls.by_name[name] = cls
+
+
+class Return(Metric, name="return"):
+    def compute(self):
+        return Batch(mean=np.ones(3))
+
+
+Metric.by_name["return"]().compute().std  # E: std
+
+
+MODELS = {}
+
+
+def register(name):
+    def add(cls):
+        MODELS[name] = cls
+        return cls
+
+    return add
+
+
+@register("linear")
+class Linear:
+    def predict(self):
+        return Batch(mean=np.ones(3))
+
+
+Linear().predict().std  # E: std
+MODELS["linear"]().predict().std  # E: std
+flagged = Batch()
+if "linear" in MODELS:
+    flagged.loss = np.ones(3)
+flagged.loss
+
+
+class Rows:
+    def __init__(self, batch):
+        self.batch = batch
+
+    def view(self, index):
+        out = Rows.__new__(Rows)
+        out.batch = self.batch[index]
+        return out
+
+
+Rows(Batch(obs=np.zeros(3))).view(slice(2)).batch.rew  # E: rew
+
+
+class Worker(threading.Thread):
+    def __init__(self, out):
+        super().__init__(daemon=True)
+        self.out = out
+
+    def run(self):
+        self.out.put(Batch(obs=np.zeros(3)))
+
+
+made = queue.Queue()
+Worker(made).start()
+made.get().rew  # E: rew
+
+
+class Waiting(threading.Thread):
+    def __init__(self):
+        super().__init__()
+        self.is_ready, self.batch = threading.Event(), Batch(obs=np.zeros(3))
+
+    def run(self):
+        self.is_ready.wait()
+        self.batch.rew
+
+
+waiting = Waiting()
+waiting.start()
+waiting.batch.rew = np.zeros(3)
+waiting.is_ready.set()
