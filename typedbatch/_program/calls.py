@@ -174,11 +174,15 @@ class Calls(Annotations):
         if code.kind == "context" and call is not None and not enters:
             return (Context(function, tuple(call.args), tuple(call.named.items())),)
         self.step(_PER_CALL)
-        if sum(frame.code is code for frame in self.frames) >= _MOST_OF_ONE or len(self.frames) > _DEEPEST:
+        receiver = (function.receiver,) if isinstance(function, Method) else None
+        is_deep = len(self.frames) > _DEEPEST
+        if is_deep or sum(frame.code is code for frame in self.frames) >= _MOST_OF_ONE:
             self.escape_all(given)
+            self.escape(receiver or ())
+            if is_deep:
+                self.escape_scopes(plain.scope)
             return self.annotated(code.returns)
         code.has_run = True
-        receiver = (function.receiver,) if isinstance(function, Method) else None
         exits, quiet, guards, trial = self.exits, self.quiet, self.guards, self.trial
         frame = Frame(code, code.module, self.scope(plain.scope), self.next_frame(), call=given.node)
         caller = self.frames[-1] if self.frames else None

@@ -423,9 +423,8 @@ class Machine:
                     atom.attributes.update({name: union(attribute_of(atom, name) or (), UNKNOWN) for name in names})
             self.escape(value)
 
-    def escape_scopes(self) -> None:
-        """Let go of all variables in sight, as of a call of ``exec``."""
-        scope: Ref | None = self.frame.scope
+    def escape_scopes(self, scope: Ref | None) -> None:
+        """Let go of all variables of a scope and those around it, as ``exec`` may change them."""
         while scope is not None and isinstance(self.heap.read(scope), ScopeObject):
             written = self.write_scope(scope)
             for name, value in [*written.names.items()]:
@@ -465,7 +464,13 @@ class Machine:
                 self.open_batch(ref)
             return [atom for one in found.fields.values() for atom in one.value]
         if isinstance(found, InstanceObject):
-            return [atom for value in found.attributes.values() for atom in value]
+            held = [atom for value in found.attributes.values() for atom in value]
+            if not found.attributes.keys().isdisjoint(self.program.late):
+                written = self.heap.write(ref)
+                assert isinstance(written, InstanceObject)
+                for name in written.attributes.keys() & self.program.late:
+                    written.attributes[name] = union(written.attributes[name], UNKNOWN)
+            return held
         if found is None or isinstance(found, ScopeObject):
             return []
         opened = self.heap.write(ref)

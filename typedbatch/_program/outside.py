@@ -259,7 +259,7 @@ def _lets_go(machine: Machine, call: Call) -> Value:
 
 def _executes(machine: Machine, call: Call) -> Value:
     machine.escape_all(call)
-    machine.escape_scopes()
+    machine.escape_scopes(machine.frame.scope)
     return UNKNOWN
 
 

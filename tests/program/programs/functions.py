@@ -126,3 +126,65 @@ table["a"]().rew  # E: rew
 table["b"]().rew
 list(map(loss, [with_rew(make())]))
 sorted([make()], key=lambda one: one.priority)  # E: priority
+
+
+class Nested:
+    def __init__(self):
+        self.batch, self.last = make(), None
+
+    def first(self):
+        self.second()
+
+    def second(self):
+        self.third()
+
+    def third(self):
+        self.fourth()
+
+    def fourth(self):
+        self.fifth()
+
+    def fifth(self):
+        self.sixth()
+
+    def sixth(self):
+        self.seventh()
+
+    def seventh(self):
+        self.eighth()
+
+    def eighth(self):
+        self.ninth()
+
+    def ninth(self):
+        self.tenth()
+
+    def tenth(self):
+        self.eleventh()
+
+    def eleventh(self):
+        self.twelfth()
+
+    def twelfth(self):
+        self.thirteenth()
+
+    def thirteenth(self):
+        self.fourteenth()
+
+    def fourteenth(self):
+        self.fifteenth()
+
+    def fifteenth(self):
+        global deep
+        deep = Batch(rew=1)
+        self.batch.rew = 1
+        self.last = Batch(rew=1)
+
+
+deep = make()
+nested = Nested()
+nested.first()
+nested.batch.rew
+nested.last.rew
+deep.rew
+make().rew  # E: rew
