@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from typedbatch._program import machine
 from typedbatch.cli.check import check
 from typedbatch.errors import SettingError
 
@@ -141,12 +142,15 @@ def test_json_has_the_trace(tmp_path):
     ]
 
 
-def test_a_program_of_too_many_steps_is_named(tmp_path):
+def test_a_program_of_too_many_steps_is_named(tmp_path, monkeypatch):
     calls = "\n".join(f"def f{at}(b):\n    return f{at - 1}(f{at - 1}(f{at - 1}(b)))" for at in range(1, 13))
-    text = f"from typedbatch import Batch\n\ndef f0(b):\n    return Batch(b)\n{calls}\nf12(Batch(obs=1)).rew\n"
-    assert lines(tmp_path, {"a.py": text, "b.py": DATA + "make().rew\n"}) == [
-        'b.py:5:1: error: Batch has no field "rew"; it has obs  [batch-field]'
-    ]
-    warnings = check(folder=tmp_path).warnings
-    assert warnings.startswith("a.py:")
-    assert "is not run to its end, as the program takes too many steps" in warnings
+    text = f"from typedbatch import Batch\n\ndef f0(b):\n    return Batch(b)\n{calls}\nf12(Batch(obs=1))\nf0(1).rew\n"
+    files = {"a.py": text, "b.py": DATA + "make().rew\n"}
+    found = 'b.py:5:1: error: Batch has no field "rew"; it has obs  [batch-field]'
+    assert lines(tmp_path, files) == [found]
+    assert check(folder=tmp_path).warnings == ""
+    monkeypatch.setattr(machine, "_LEAST_STEPS", -600)
+    assert check(folder=tmp_path).warnings == (
+        "a.py:1: module is not run to its end, as the program takes too many steps; less is found\n"
+        "b.py:1: module is not run to its end, as the program takes too many steps; less is found"
+    )

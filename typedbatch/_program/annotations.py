@@ -7,7 +7,7 @@ from typing import Final
 
 from typedbatch._program.attributes import Attributes
 from typedbatch._program.classes import attribute_of, base_names, declared_fields, lineage
-from typedbatch._program.heap import InstanceObject
+from typedbatch._program.heap import InstanceObject, Object
 from typedbatch._program.shipped import shipped
 from typedbatch._program.source import Program
 from typedbatch._program.values import UNKNOWN, Atom, Class, External, Function, Method, Ref, Value, union
@@ -29,6 +29,8 @@ class Annotations(Attributes):
     def __init__(self, program: Program) -> None:
         super().__init__(program)
         self._being_made: list[Class] = []
+        self._instances: dict[Class, Object | None] = {}
+        """Instances for functions that nothing calls; each is made once, and each function gets a copy."""
 
     def classes_in(self, node: ast.expr) -> list[Atom] | None:
         """Return the classes of an annotation, None where it may be something else."""
@@ -86,12 +88,29 @@ class Annotations(Attributes):
         """Return an instance of a class, made with arguments of which nothing is known, of which others know, too."""
         if cls in self._being_made or base_names(cls) & _NOT_INSTANCES:
             return UNKNOWN
+        if not self.is_alone:
+            return self._made(cls)
+        if cls not in self._instances:
+            before, mark = (self.guards, self.quiet, self.trial), self.heap.begin()
+            self.guards, self.quiet, self.trial = (), 0, None
+            value = self._made(cls)
+            self.guards, self.quiet, self.trial = before
+            changes = self.heap.since(mark)
+            self.heap.end(mark)
+            self.heap.keep(changes)
+            self._instances[cls] = self.object_at(value[0])
+        made = self._instances[cls]
+        return UNKNOWN if made is None else (self.heap.add(made.copy()),)
+
+    def _made(self, cls: Class) -> Value:
         ref, mark = self.heap.add(InstanceObject(cls, may_be_derived=True)), self.heap.begin()
         self._being_made.append(cls)
-        for atom in attribute_of(cls, "__init__") or ():
-            if isinstance(atom, Function):
-                self.run_unknown(Method(atom, ref))
-        self._being_made.pop()
+        try:
+            for atom in attribute_of(cls, "__init__") or ():
+                if isinstance(atom, Function):
+                    self.run_unknown(Method(atom, ref))
+        finally:
+            self._being_made.pop()
         changes = self.heap.end(mark)
         if changes is None:  # Its constructor always raises.
             return UNKNOWN

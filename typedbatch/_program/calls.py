@@ -21,7 +21,8 @@ from typedbatch._program.heap import (
 from typedbatch._program.judge import need
 from typedbatch._program.library import call_buffer_member, call_class_member, call_function, call_member, make
 from typedbatch._program.outside import KEEPS_NOTHING, call_external
-from typedbatch._program.source import Source
+from typedbatch._program.relevance import Relevance
+from typedbatch._program.source import Program, Source
 from typedbatch._program.values import (
     ARRAY,
     NONE,
@@ -45,18 +46,27 @@ from typedbatch._program.values import (
 )  # fmt: skip
 
 _DEEPEST: Final = 14
+_DEEPEST_LATER: Final = 4
 _MOST_OF_ONE: Final = 2
 """Most calls of one function that the run is in at a time."""
 _MOST_CALLED: Final = 6
 """Functions of one value that are called; others of more are unknown."""
 _MOST_ITERATED: Final = 8
 _PER_CALL: Final = 3
+_OFTEN: Final = 20
+"""Most calls that are followed of a function that has to do with no batch."""
 _PLAIN_BASES: Final = frozenset({"object", "Module", "Generic", "ABC", "Protocol"})
 """Classes whose constructors keep nothing of their arguments."""
 
 
 class Calls(Annotations):
     """A run that calls."""
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program)
+        self.relevance = Relevance(program)
+        self._calls: dict[Code, int] = {}
+        """Numbers of calls of functions that have to do with no batch."""
 
     def call(self, function: Value, call: Call) -> Value:
         """Call each function that a value may be."""
@@ -175,7 +185,9 @@ class Calls(Annotations):
             return (Context(function, tuple(call.args), tuple(call.named.items())),)
         self.step(_PER_CALL)
         receiver = (function.receiver,) if isinstance(function, Method) else None
-        is_deep = len(self.frames) > _DEEPEST
+        if self._is_of_no_use(code, given, receiver):
+            return self.annotated(code.returns)
+        is_deep = len(self.frames) > self._deepest()
         if is_deep or sum(frame.code is code for frame in self.frames) >= _MOST_OF_ONE:
             self.escape_all(given)
             self.escape(receiver or ())
@@ -196,6 +208,42 @@ class Calls(Annotations):
             self.exits, self.quiet, self.guards, self.trial = exits, quiet, guards, trial
         ended = self.heap.end(frame.mark)
         return self._returned(frame, code, value, ended)
+
+    def _deepest(self) -> int:
+        """Return the most calls within each other that are followed, which is less once a share of steps is used up."""
+        over = self.steps - self.share_end
+        return _DEEPEST if over < 0 else _DEEPEST_LATER if over < self.share else 1
+
+    def _is_of_no_use(self, code: Code, call: Call, receiver: Value | None) -> bool:
+        """Return whether a function that has to do with no batch, and is given none, has been run often; let it go."""
+        if self.relevance.covers(code.module, code.node.lineno):
+            return False
+        self._calls[code] = self._calls.get(code, 0) + 1
+        values = [receiver or (), *call.values()]
+        if self._calls[code] <= _OFTEN or any(self._holds_batches(value) for value in values):
+            return False
+        self.escape_all(call)
+        self.escape(receiver or ())
+        return True
+
+    def _holds_batches(self, value: Value, depth: int = 3) -> bool:
+        for atom in value:
+            found = self.object_at(atom)
+            inner: list[Value] = []
+            match found:
+                case BatchObject() | BufferObject():
+                    return True
+                case ListObject():
+                    inner = [found.any_item]
+                case DictObject():
+                    inner = [found.any_value]
+                case InstanceObject():
+                    inner = [*found.attributes.values()]
+                case _:
+                    pass
+            if inner and (not depth or any(self._holds_batches(one, depth - 1) for one in inner)):
+                return True
+        return False
 
     def _anything(self, code: Code) -> Value:
         """Take it that a function without a body does anything to what its parameters do not protect."""

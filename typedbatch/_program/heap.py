@@ -218,6 +218,7 @@ class Heap:
         is_alive: False after an exit from the branch, until it ends.
         writer: Number of the call that writes.
         shared: Objects that another call wrote than the one that made them.
+        let_go: Objects that others may change, and that nothing has written to since.
     """
 
     def __init__(self) -> None:
@@ -226,6 +227,7 @@ class Heap:
         self.is_alive = True
         self.writer = 0
         self.shared: dict[Ref, None] = {}
+        self.let_go: set[Ref] = set()
 
     def add(self, made: Object) -> Ref:
         """Add an object."""
@@ -241,6 +243,7 @@ class Heap:
     def write(self, ref: Ref) -> Object:
         """Return an object to be changed, which is a copy unless the branch has its own already."""
         layer = self._layers[-1]
+        self.let_go.discard(ref)
         if ref.maker != self.writer:
             self.shared[ref] = None
         if ref not in layer.owned:
@@ -257,6 +260,7 @@ class Heap:
         """End a branch and those in it; return what it has changed, or None if the run has left it."""
         changes = self.since(mark) if self.is_alive else None
         for layer in reversed(self._layers[mark:]):
+            self.let_go.difference_update(layer.before)
             for ref, before in layer.before.items():
                 if before is None:
                     del self._objects[ref]
@@ -312,6 +316,7 @@ class Heap:
         self.apply({ref: changed for ref, changed in changes.items() if ref not in new})
 
     def _set(self, ref: Ref, changed: Object) -> None:
+        self.let_go.discard(ref)
         self._layers[-1].before.setdefault(ref, self._objects.get(ref))
         self._objects[ref] = changed
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection, Iterable
-from difflib import get_close_matches
 from typing import Final
 
 import numpy as np
@@ -18,14 +17,13 @@ from typedbatch._program import report
 from typedbatch._program.classes import attribute_of, declared_fields, name_of
 from typedbatch._program.heap import Condition, Field, Place
 from typedbatch._program.machine import Machine
+from typedbatch._program.near import near_miss
 from typedbatch._program.shipped import MEMBERS, shipped
 from typedbatch._program.tensor_names import TENSOR_NAMES
 from typedbatch._program.values import NONE, UNKNOWN, Atom, Class, External, Member, Ref, Value, is_none, union
 
 OF_VALUES: Final = frozenset({*dir(np.ndarray), *dir(dict), *dir(list), *dir(str), *dir(float)}) | TENSOR_NAMES
 """Members of arrays and containers, which a value of unknown kind may have."""
-_NEAR: Final = 0.75
-"""Similarity from which on a name that nothing in the program sets is a slip of another, in a batch that is open."""
 
 
 def read_field(
@@ -72,7 +70,7 @@ def read_field(
             lacking.append(atom)
             found.append(UNKNOWN)
             if batch.may_be_field and is_known:  # It may be no batch, unless the name is one of a field.
-                is_near = name in machine.vocabulary.names or get_close_matches(name, [*batch.fields], 1, _NEAR)
+                is_near = name in machine.vocabulary.names or near_miss(name, batch.fields)
                 is_known = name not in OF_VALUES and bool(is_near)
     if is_known and node is not None and not is_asked:
         if lacking and condition is None:
@@ -94,10 +92,10 @@ def _report_missing(machine: Machine, lacking: list[Ref], name: str, names: Coll
     text = report.missing(name, names, owner, at)
     if any(batch is not None and batch.is_open and not batch.is_annotated for batch in batches):
         vocabulary = machine.vocabulary
-        near = [] if name in vocabulary.names else get_close_matches(name, sorted(names), 1, _NEAR)
+        near = "" if name in vocabulary.names else near_miss(name, names)
         if not near and (not machine.program.shows_all or vocabulary.may_make(name)):
             return
-        text = report.missing(name, near, owner, at) if near else report.unmade(name, vocabulary.names, owner, at)
+        text = report.missing(name, [near], owner, at) if near else report.unmade(name, vocabulary.names, owner, at)
     made = next((batch.place for batch in batches if batch is not None and batch.place is not None), None)
     if machine.report(node, report.FIELD, text, [name], made):
         assume(machine, tuple(lacking), [name])

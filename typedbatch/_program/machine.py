@@ -43,8 +43,8 @@ from typedbatch._program.values import (
     union,
 )  # fmt: skip
 
-_LEAST_STEPS: Final = 400_000
-_STEPS_PER_LINE: Final = 60
+_LEAST_STEPS: Final = 100_000
+_STEPS_PER_LINE: Final = 15
 _DEEPEST_HANDED_ON: Final = 8
 
 
@@ -65,6 +65,8 @@ class Machine:
         tops: Numbers of the frames of modules.
         many: Objects that stand for several, as the element of a list of any length: what is done to one of them is not
             done to all.
+        share: Half of the steps for the tops of modules, or for the function that nothing calls that the run is in.
+        share_end: Number of the step at which the first half ends; calls are followed less deep afterwards.
         attempts: Each ``try`` that the run is in, outermost first.
         trial: Guards and exits at the start of a round of a loop that is not the last; a read behind a condition of
             its own may find there what a later round sets.
@@ -83,6 +85,7 @@ class Machine:
         self.steps = 0
         self.unfinished: Step | None = None
         self.most_steps = _LEAST_STEPS + _STEPS_PER_LINE * program.lines
+        self.share = self.share_end = self.most_steps // 4
         self.findings: dict[tuple[str, int, int, tuple[str, ...]], Finding] = {}
         self.rebound: dict[tuple[Ref, str], None] = {}
         self.imported: dict[tuple[Ref, str], tuple[Ref, str]] = {}
@@ -426,11 +429,15 @@ class Machine:
     def escape_scopes(self, scope: Ref | None) -> None:
         """Let go of all variables of a scope and those around it, as ``exec`` may change them."""
         while scope is not None and isinstance(self.heap.read(scope), ScopeObject):
+            if scope in self.heap.let_go:
+                break
             written = self.write_scope(scope)
+            self.steps += len(written.names)
             for name, value in [*written.names.items()]:
                 if any(isinstance(atom, Ref) for atom in value):
                     self.escape(tuple(atom for atom in value if isinstance(atom, Ref)))
                     self.write_scope(scope).names[name] = union(value, UNKNOWN)
+            self.heap.let_go.add(scope)
             scope = written.parent
 
     def escape_functions(self, call: Call) -> None:
@@ -446,8 +453,10 @@ class Machine:
             if atom in seen:
                 continue
             seen.add(atom)
-            if isinstance(atom, Ref):
+            self.steps += 1
+            if isinstance(atom, Ref) and atom not in self.heap.let_go:
                 todo += self._opened(atom)
+                self.heap.let_go.add(atom)
             elif isinstance(atom, (Function, Method)):
                 self._run_later(atom)
             elif isinstance(atom, (Context, Partial)):
@@ -464,13 +473,13 @@ class Machine:
                 self.open_batch(ref)
             return [atom for one in found.fields.values() for atom in one.value]
         if isinstance(found, InstanceObject):
-            held = [atom for value in found.attributes.values() for atom in value]
-            if not found.attributes.keys().isdisjoint(self.program.late):
+            inner = [atom for value in found.attributes.values() for atom in value]
+            if not found.attributes.keys().isdisjoint(self.vocabulary.late):
                 written = self.heap.write(ref)
                 assert isinstance(written, InstanceObject)
-                for name in written.attributes.keys() & self.program.late:
+                for name in written.attributes.keys() & self.vocabulary.late:
                     written.attributes[name] = union(written.attributes[name], UNKNOWN)
-            return held
+            return inner
         if found is None or isinstance(found, ScopeObject):
             return []
         opened = self.heap.write(ref)

@@ -33,6 +33,7 @@ from typedbatch._program.values import (
 from typedbatch._program.vocabulary import imported_names, last_name
 
 _RECURSION: Final = 6000
+_LEAST_SHARE: Final = 500
 _KINDS: Final[dict[str, OneOf["property", "cached", "static", "class", "context"]]] = {
     "property": "property",
     "cached_property": "cached",
@@ -78,12 +79,16 @@ class Run(Statements):
             self.heap.is_alive = True
             self.heap.end(mark)
             self.heap.keep(changes)
-        self._open_shared()
+        with suppress(BudgetError, RecursionError):
+            self._open_shared()
         self.is_alone = True
-        for code in self._defined_codes:  # More are added while functions run.
-            scope = self._owners[code]
-            if not code.has_run and not isinstance(code.node, ast.Lambda) and self.steps < self.most_steps:
-                self._run_alone(code, scope)
+        for at, code in enumerate(self._defined_codes):  # More are added while functions run.
+            is_relevant = not code.has_run and self.relevance.covers(code.module, code.node.lineno)
+            if is_relevant and not isinstance(code.node, ast.Lambda) and self.steps < self.most_steps:
+                left = (self.most_steps - self.steps) // (len(self._defined_codes) - at)
+                self.share = max(_LEAST_SHARE, left) // 2
+                self.share_end = self.steps + self.share
+                self._run_alone(code, self._owners[code])
         found = sorted(self.findings.values(), key=lambda one: (one.path, one.line, one.column, one.message))
         return Outcome(found, self.unfinished)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import sys
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -49,6 +50,9 @@ _CUTTING: Final = frozenset({
 _JOINING: Final = ("format", "join", "replace")
 
 
+_WORD: Final = re.compile(r"[^\W\d]\w*")
+_LONGEST_ANNOTATION: Final = 80
+"""Longer texts are no annotations."""
 _SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
@@ -65,6 +69,7 @@ class Vocabulary:
         is_open: Whether fields may get names that are not in the text.
         is_run: Whether a file is run, and not only imported.
         generators: Functions that yield.
+        uses: Names that each statement at the top of a file reads, and full names that it imports.
     """
 
     names: set[str] = field(default_factory=set[str])
@@ -75,6 +80,7 @@ class Vocabulary:
     is_open: bool = False
     is_run: bool = False
     generators: set[ast.AST] = field(default_factory=set[ast.AST])
+    uses: list[tuple[set[str], set[str]]] = field(default_factory=list[tuple[set[str], set[str]]])
 
     def add(self, other: Vocabulary) -> None:
         """Add the names of another file."""
@@ -107,6 +113,7 @@ class _Reader:
         self._functions: set[str] = set()
         self._readers: list[ast.expr] = []
         self._is_in_init = False
+        self._uses = set[str](), set[str]()
         self._around: ast.AST | None = None
         """The function or class that is being read."""
         self._kinds: dict[type[ast.AST], Callable[[Any], None]] = {
@@ -136,7 +143,20 @@ class _Reader:
 
     def read(self, tree: ast.Module) -> Vocabulary:
         """Return the names of a tree."""
-        todo: list[tuple[ast.AST, ast.AST | None, bool]] = [(tree, None, False)]
+        for statement in tree.body:
+            self._uses = set[str](), set[str]()
+            self._go_through(statement)
+            self._found.uses.append(self._uses)
+        found = self._found
+        found.is_run |= any(map(_is_of_script, tree.body))
+        for name in found.imports:
+            found.names.update(_ADDED.get(name.removeprefix(f"{_OWN}.").partition(".")[0], ()))
+            found.is_open |= name.rpartition(".")[2] in _READERS or name.endswith("*")
+        found.is_open |= not all(map(self._is_own, self._readers))
+        return found
+
+    def _go_through(self, statement: ast.stmt) -> None:
+        todo: list[tuple[ast.AST, ast.AST | None, bool]] = [(statement, None, False)]
         while todo:
             node, self._around, self._is_in_init = todo.pop()
             kind = self._kinds.get(type(node))
@@ -149,13 +169,6 @@ class _Reader:
                     todo += [(one, around, self._is_in_init) for one in value if isinstance(one, ast.AST)]
                 elif isinstance(value, ast.AST) and name != "ctx":
                     todo.append((value, around, self._is_in_init))
-        found = self._found
-        found.is_run |= any(map(_is_of_script, tree.body))
-        for name in found.imports:
-            found.names.update(_ADDED.get(name.removeprefix(f"{_OWN}.").partition(".")[0], ()))
-            found.is_open |= name.rpartition(".")[2] in _READERS or name.endswith("*")
-        found.is_open |= not all(map(self._is_own, self._readers))
-        return found
 
     def _is_own(self, node: ast.expr) -> bool:
         """Return whether a node is a function or method of the file."""
@@ -172,9 +185,12 @@ class _Reader:
             self._found.generators.add(self._around)
 
     def _import(self, node: ast.Import | ast.ImportFrom) -> None:
-        self._found.imports.update(imported_names(node, self._package))
+        names = imported_names(node, self._package)
+        self._found.imports.update(names)
+        self._uses[1].update(names)
 
     def _name(self, node: ast.Name) -> None:
+        self._uses[0].add(node.id)
         if node.id in _READERS:
             self._readers.append(node)
 
@@ -191,6 +207,8 @@ class _Reader:
             self._found.late.add(node.attr)
 
     def _constant(self, node: ast.Constant) -> None:
+        if isinstance(node.value, str) and len(node.value) < _LONGEST_ANNOTATION:
+            self._uses[0].update(_WORD.findall(node.value))
         if isinstance(node.value, str) and node not in self._skipped:
             for word in node.value.replace(",", " ").split():
                 name = word.strip("-").replace("-", "_")

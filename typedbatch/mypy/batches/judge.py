@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 from mypy.nodes import LDEF, CallExpr, Expression, NameExpr, Node
 
+from typedbatch._program.near import near_miss
 from typedbatch.mypy import messages
 from typedbatch.mypy.batches.content import Choice, Content, Field, Presence, Ref
-from typedbatch.mypy.batches.near import near_miss
 from typedbatch.mypy.batches.questions import Question
 from typedbatch.mypy.engine.scopes import place_of
 from typedbatch.mypy.types.fields import Rest

@@ -55,7 +55,7 @@ class Careful(Learner):
 
 def report(learner: Learner, kept: _Kept) -> None:
     print(learner.log.loss, learner.log.losses)  # E: misspelt: losses
-    print(kept.seen.act)  # E: never-written: act
+    print(kept.seen.act)
     print(kept.handed.anything)  # E: nothing-makes: anything
 
 

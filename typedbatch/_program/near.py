@@ -1,4 +1,7 @@
-"""Was another name meant? Asked where it cannot be seen which fields a batch has, so a yes must be as good as sure."""
+"""Slips in names: whether a name is another one misspelt.
+
+It is asked where it cannot be seen which fields a batch has, so a yes must be as good as sure.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ And things of which one batch may hold both the one of the moment and how many t
 
 
 def near_miss(name: str, known: Collection[str]) -> str:
-    """The known name that ``name`` is a misspelling of; empty when it may well be a name of its own."""
+    """Return the known name that a name is a misspelling of, or an empty text if it may be a name of its own."""
     if name in known or len(name) < _SHORTEST:
         return ""
     return next((one for one in sorted(known) if len(one) >= _SHORTEST and _is_slip(name, one)), "")
@@ -65,7 +68,7 @@ def _is_slip_of_word(word: str, known: str) -> bool:
 
 
 def _bare(name: str) -> str:
-    """Without digits: ``q1`` and ``q2`` are two fields."""
+    """Return a name without digits, as ``q1`` and ``q2`` are two fields."""
     return re.sub(r"\d", "", name)
 
 
@@ -74,7 +77,7 @@ def _words(name: str) -> list[str]:
 
 
 def _slips(one: str, other: str) -> int:
-    """Letters left out, added, replaced, or swapped with their neighbour (Damerau, 1964)."""
+    """Return the number of letters left out, added, replaced, or swapped with their neighbour (Damerau, 1964)."""
     before: list[int] = []
     last = list(range(len(other) + 1))
     for i, a in enumerate(one, 1):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from typedbatch.mypy.batches.near import _SHORT, near_miss
+from typedbatch._program.near import _SHORT, near_miss
 
 pytestmark = pytest.mark.quick
 
