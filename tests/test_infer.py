@@ -102,16 +102,10 @@ def test_what_is_no_array_of_numbers():
     batch["objects"], batch["times"] = np.array(["a", None], object), np.zeros(2, "M8[s]")
     batch["dist"] = torch.distributions.Normal(torch.zeros(2), torch.ones(2))
     assert body(batch)[1:] == [
-        "    none: None",
-        "    reserved: Batch",
-        "    text: str",
-        "    i: np.int32",
-        "    flag: np.bool",
-        "    f: np.float64",
-        "    objects: NDArray[np.object_]",
-        "    times: NDArray[np.datetime64]",
+        "    none: None", "    reserved: Batch", "    text: str", "    i: np.int32", "    flag: np.bool",
+        "    f: np.float64", "    objects: NDArray[np.object_]", "    times: NDArray[np.datetime64]",
         "    dist: Distribution",
-    ]
+    ]  # fmt: skip
 
 
 def test_names_that_no_class_can_declare_are_comments():

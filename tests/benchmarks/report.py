@@ -229,15 +229,8 @@ class Report:
     def growth(self, measured: list[Growth]) -> None:
         """Time by the length of a program, and how it grows when there is twice as much of it."""
         columns = (
-            "numbers",
-            "shortest, s",
-            "twice, s",
-            "4 times, s",
-            "8 times, s",
-            "growth",
-            "bar",
-            "run / mypy alone",
-        )
+            "numbers", "shortest, s", "twice, s", "4 times, s", "8 times, s", "growth", "bar", "run / mypy alone",
+        )  # fmt: skip
         table = self._table("growth under the mypy plugin", "kind", *columns)
         for row in measured:
             missed = row.growth > GROWTH_OF_PROGRAMS_BAR

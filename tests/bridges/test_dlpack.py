@@ -131,15 +131,11 @@ def test_bfloat16_goes_to_torch_alone():
 @pytest.mark.parametrize(
     "leaf",
     [
-        np.zeros(2, "datetime64[s]"),
-        np.array(["a", None], object),
-        np.zeros(2, [("x", "f4")]),
-        "text",
-        None,
+        np.zeros(2, "datetime64[s]"), np.array(["a", None], object), np.zeros(2, [("x", "f4")]), "text", None,
         Normal(torch.zeros(2), torch.ones(2)),
     ],
     ids=["dates", "objects", "structured", "text", "None", "distribution"],
-)
+)  # fmt: skip
 def test_what_is_no_array_of_numbers(leaf):
     with pytest.raises(
         LeafError, match=r"field 'a\.b': .* cannot be exported by DLPack, which supports only plain arrays of numbers"

@@ -293,14 +293,11 @@ def test_names_are_strings():
 @pytest.mark.parametrize(
     ("last", "ended"),
     [
-        ([None, None], [True, False]),
-        ([np.zeros(3), None], [True, False]),
-        ([{"a": 1}, None], [True, False]),
-        ([np.zeros(2), None], [True, False, True]),
-        ([np.zeros(2), None], None),
+        ([None, None], [True, False]), ([np.zeros(3), None], [True, False]), ([{"a": 1}, None], [True, False]),
+        ([np.zeros(2), None], [True, False, True]), ([np.zeros(2), None], None),
     ],
     ids=["none", "other shape", "other kind", "mask too long", "no mask"],
-)
+)  # fmt: skip
 def test_last_observations_that_do_not_fit(last, ended):
     finals = np.empty(2, object)
     finals[:] = last

@@ -117,14 +117,9 @@ def recorded(tmp_path, monkeypatch) -> Callable[..., MinariDataset]:
 def episode(steps: int = 3, **fields: Any) -> EpisodeData:
     flags = np.zeros(steps, bool)
     made = {
-        "id": 0,
-        "observations": np.zeros((steps + 1, 2)),
-        "actions": np.zeros(steps),
-        "rewards": np.zeros(steps),
-        "terminations": flags,
-        "truncations": flags,
-        "infos": {},
-    }
+        "id": 0, "observations": np.zeros((steps + 1, 2)), "actions": np.zeros(steps), "rewards": np.zeros(steps),
+        "terminations": flags, "truncations": flags, "infos": {},
+    }  # fmt: skip
     return EpisodeData(**{**made, **fields})
 
 

@@ -131,14 +131,8 @@ def test_leaves_of_every_kind_are_the_very_same():
 
 def test_next_is_looked_into():
     assert firsts(rename(torchrl(), "tianshou")) == {
-        "obs": 10,
-        "act": 11,
-        "obs_next": 0,
-        "rew": 1,
-        "terminated": 2,
-        "truncated": 3,
-        "done": 4,
-    }
+        "obs": 10, "act": 11, "obs_next": 0, "rew": 1, "terminated": 2, "truncated": 3, "done": 4,
+    }  # fmt: skip
 
 
 @every_convention
@@ -231,8 +225,7 @@ def test_two_names_for_one_thing(names, to, target):
 @pytest.mark.parametrize("to", ["", None, ["rllib"], "RLLIB"])
 def test_names_of_nobody(to):
     with pytest.raises(
-        SettingError,
-        match=r"^to= must be one of tianshou, rllib, gymnasium, sb3, torchrl, typedbatch, verl, trl,",
+        SettingError, match=r"^to= must be one of tianshou, rllib, gymnasium, sb3, torchrl, typedbatch, verl, trl,"
     ):
         rename(Batch(obs=np.zeros(2)), to)
 

@@ -117,15 +117,12 @@ def test_beartype_lets_pass_what_fits():
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: borne(rollout(rew=np.zeros(3))),
-        lambda: borne(Batch(obs=np.zeros(2))),
-        lambda: borne(rollout(), [Batch(goal=np.zeros(2))]),
-        lambda: borne(rollout().to_torch()),
-        lambda: borne_of_tensors(rollout()),
-        lambda: borne_with_goal(rollout()),
+        lambda: borne(rollout(rew=np.zeros(3))), lambda: borne(Batch(obs=np.zeros(2))),
+        lambda: borne(rollout(), [Batch(goal=np.zeros(2))]), lambda: borne(rollout().to_torch()),
+        lambda: borne_of_tensors(rollout()), lambda: borne_with_goal(rollout()),
     ],
     ids=["other rows", "fields missing", "no record", "tensors", "arrays", "no goal"],
-)
+)  # fmt: skip
 def test_beartype_refuses_what_does_not(call):
     with pytest.raises(BeartypeCallHintViolation):
         call()

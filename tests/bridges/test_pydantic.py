@@ -202,11 +202,8 @@ def test_a_json_schema_says_what_can_be_said():
     } or properties["act"]["items"] == {"type": "integer"}
     assert properties["done"]["items"] == {"type": "boolean"}
     assert properties["cam"]["items"]["items"] == {
-        "type": "array",
-        "items": {"type": "number"},
-        "minItems": 3,
-        "maxItems": 3,
-    }
+        "type": "array", "items": {"type": "number"}, "minItems": 3, "maxItems": 3,
+    }  # fmt: skip
     assert properties["rest"]["items"] == {}
     assert properties["cams"]["properties"]["left"]["type"] == "array"
     fits = {"cam": [[[0.5] * 3] * 2], "act": [1], "done": [True], "rest": [1], "cams": {"left": [1]}}

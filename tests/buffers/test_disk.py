@@ -602,15 +602,10 @@ def test_a_description_that_is_none_is_refused(text, tmp_path):
 
 
 ARRAYS = {
-    "of another length": np.zeros(3, int),
-    "of no rows": np.zeros(0, int),
-    "without dimensions": np.array(3),
-    "of text": np.array(["a"] * 4),
-    "of bytes": np.array([b"a"] * 4),
-    "of structures": np.zeros(4, "i4,f4"),
-    "of dates": np.zeros(4, "M8[s]"),
-    "of complex numbers": np.zeros(4, complex),
-}
+    "of another length": np.zeros(3, int), "of no rows": np.zeros(0, int), "without dimensions": np.array(3),
+    "of text": np.array(["a"] * 4), "of bytes": np.array([b"a"] * 4), "of structures": np.zeros(4, "i4,f4"),
+    "of dates": np.zeros(4, "M8[s]"), "of complex numbers": np.zeros(4, complex),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -636,15 +631,11 @@ def test_a_column_of_what_it_cannot_be_is_refused(columns, arrays, tmp_path):
 @pytest.mark.parametrize(
     "content",
     [
-        b"",
-        b"\x93NUMPY",
-        b"PK\x03\x04 no zip",
-        b"PK\x05\x06" + b"\0" * 18,
-        b"text",
+        b"", b"\x93NUMPY", b"PK\x03\x04 no zip", b"PK\x05\x06" + b"\0" * 18, b"text",
         b"\x93NUMPY\x01\x00\x10\x00{'descr': ((((((",
     ],
     ids=["nothing", "magic", "broken zip", "empty zip", "text", "broken header"],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("which", ["act", "state"])
 def test_a_file_that_is_no_array_is_refused(which, content, tmp_path):
     filled("ReplayBuffer", tmp_path)
@@ -667,11 +658,7 @@ def test_a_file_that_was_cut_off_is_refused_wherever_it_was(which, tmp_path):
             PrioritizedReplayBuffer.open(tmp_path)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [np.nan, np.inf, -1.0, 4.0, 1e300, -1e300, 0.5, 2.0**63],
-    ids=str,
-)
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -1.0, 4.0, 1e300, -1e300, 0.5, 2.0**63], ids=str)
 @pytest.mark.parametrize("place", [1, 2, 4], ids=["insertion", "length", "first of the episode"])
 def test_positions_that_cannot_be_are_refused(place, wrong, tmp_path):
     if (place, wrong) == (2, 4.0):

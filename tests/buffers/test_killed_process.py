@@ -404,8 +404,7 @@ def test_a_reset_that_is_killed_keeps_every_row_or_none(name, tmp_path, processe
 
 
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param("ReplayBuffer", marks=pytest.mark.quick), "VectorReplayBuffer", "PrioritizedReplayBuffer"],
+    "name", [pytest.param("ReplayBuffer", marks=pytest.mark.quick), "VectorReplayBuffer", "PrioritizedReplayBuffer"]
 )
 def test_a_dropnull_that_is_killed_leaves_only_rows_that_were_there(name, tmp_path, processes):
     processes.do("prepare", name, tmp_path / "buffer", 3, 8)

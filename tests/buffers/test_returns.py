@@ -305,13 +305,10 @@ def test_without_values_returns_are_discounted_sums_of_rewards(history, gamma):
 @pytest.mark.parametrize(
     ("flags", "expected"),
     [
-        ("...", [14.25, 26.5, 51.0]),
-        ("..T", [1.75, 1.5, 1.0]),
-        ("..L", [14.25, 26.5, 51.0]),
-        ("..B", [1.75, 1.5, 1.0]),
-        (".TL", [1.5, 1.0, 51.0]),
+        ("...", [14.25, 26.5, 51.0]), ("..T", [1.75, 1.5, 1.0]), ("..L", [14.25, 26.5, 51.0]),
+        ("..B", [1.75, 1.5, 1.0]), (".TL", [1.5, 1.0, 51.0]),
     ],
-)
+)  # fmt: skip
 def test_only_a_terminated_episode_is_worth_nothing_afterwards(flags, expected):
     for values in (np.array([6.0, 7.0, 100.0]), torch.tensor([6.0, 7.0, 100.0])):
         buffer = episode(flags)

@@ -190,22 +190,14 @@ class Buffers(RuleBasedStateMachine):
         ends=flags,
         wrong=st.sampled_from(
             [
-                {"act": None},
-                {"act": 0.5},
-                {"act": "text"},
-                {"act": np.zeros(2)},
-                {"rew": 1j},
-                {"terminated": np.zeros(3, bool)},
-                {"truncated": None},
-                {"obs.pos": np.zeros(3)},
-                {"obs.pos": np.full(2, 1e400 * 1j)},
-                {"obs.inner.id": {"deeper": 1}},
-                {"obs.inner.id": 0.5, "new.inner": 1},
-                {"obs.inner": 1, "obs.inner.id": None},
+                {"act": None}, {"act": 0.5}, {"act": "text"}, {"act": np.zeros(2)}, {"rew": 1j},
+                {"terminated": np.zeros(3, bool)}, {"truncated": None}, {"obs.pos": np.zeros(3)},
+                {"obs.pos": np.full(2, 1e400 * 1j)}, {"obs.inner.id": {"deeper": 1}},
+                {"obs.inner.id": 0.5, "new.inner": 1}, {"obs.inner": 1, "obs.inner.id": None},
             ]
         ),
         missing=st.none() | st.sampled_from(["act", "rew", "terminated", "truncated"]),
-    )
+    )  # fmt: skip
     def add_what_does_not_fit(self, ends, wrong, missing):
         good = as_batch(self.a_row(0, *ends))
         if missing is None:

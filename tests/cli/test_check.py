@@ -142,11 +142,8 @@ def test_names_of_files_may_be_odd(tmp_path, environment):
     files = {"-x.py": UNTYPED, "with space/a+(1).py": "x = (\n", "[b].py": "def f(:\n", "c.py": UNTYPED}
     result = checked(tmp_path, environment, files, "-x.py", "with space", "[b].py", "c.py")
     assert [(one.file, one.code) for one in result.found] == [
-        ("-x.py", "batch-field"),
-        ("[b].py", "syntax"),
-        ("c.py", "batch-field"),
-        ("with space/a+(1).py", "syntax"),
-    ]
+        ("-x.py", "batch-field"), ("[b].py", "syntax"), ("c.py", "batch-field"), ("with space/a+(1).py", "syntax"),
+    ]  # fmt: skip
 
 
 def test_settings_that_say_where_code_is_are_kept(tmp_path, environment):
@@ -184,11 +181,8 @@ def test_a_project_with_the_plugin_keeps_its_settings(tmp_path, environment):
 
 def test_files_of_the_settings_are_relative_to_them(tmp_path, environment):
     files = {
-        "mypy.ini": "[mypy]\nfiles = lib/*.py, main.py\n",
-        "lib/a.py": UNTYPED,
-        "main.py": UNTYPED,
-        "no.py": UNTYPED,
-    }
+        "mypy.ini": "[mypy]\nfiles = lib/*.py, main.py\n", "lib/a.py": UNTYPED, "main.py": UNTYPED, "no.py": UNTYPED,
+    }  # fmt: skip
     project(tmp_path, {**files, "deep/b.py": UNTYPED})
     cache = environment.cache_for(tmp_path)
     result = check_types(python=environment.python, cache=cache, folder=tmp_path / "deep")

@@ -22,12 +22,7 @@ from tests.distributions.cases import (
     snapshot,
     tensors_in,
 )
-from typedbatch._core.distributions import (
-    cat_dists,
-    dists_equal,
-    get_sliced_dist,
-    map_dist,
-)
+from typedbatch._core.distributions import cat_dists, dists_equal, get_sliced_dist, map_dist
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -27,12 +27,7 @@ from tests.distributions.cases import (
     tril,
     unit,
 )
-from typedbatch._core.distributions import (
-    cat_dists,
-    dists_equal,
-    get_sliced_dist,
-    stack_dists,
-)
+from typedbatch._core.distributions import cat_dists, dists_equal, get_sliced_dist, stack_dists
 from typedbatch.errors import StructureError
 
 

@@ -11,12 +11,7 @@ import torch.distributions as D
 
 from tests.distributions.cases import Careless, Linear, Shape, check_log_prob, memory, positive, real, several, tril
 from typedbatch import Batch
-from typedbatch._core.distributions import (
-    cat_dists,
-    dists_equal,
-    get_sliced_dist,
-    map_dist,
-)
+from typedbatch._core.distributions import cat_dists, dists_equal, get_sliced_dist, map_dist
 from typedbatch.errors import LeafError, StructureError
 
 

@@ -13,13 +13,7 @@ import torch
 import torch.distributions as D
 
 from tests.distributions.cases import CASES, check_log_prob, positive, real, rows_of, squashed, tensors_in, unit
-from typedbatch._core.distributions import (
-    cat_dists,
-    dists_equal,
-    get_sliced_dist,
-    map_dist,
-    stack_dists,
-)
+from typedbatch._core.distributions import cat_dists, dists_equal, get_sliced_dist, map_dist, stack_dists
 from typedbatch.errors import LeafError, RowIndexError
 
 

@@ -15,18 +15,7 @@ from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence, pad_sequence
 from tests.ops.helpers import assert_array, assert_identical
 from typedbatch import ActBatch, Batch, ObsBatch, SampleBatch
 from typedbatch.errors import LeafError, NoLengthError, RowIndexError, SizeError, StructureError
-from typedbatch.sequences import (
-    chop,
-    cu_seqlens,
-    cut,
-    mask,
-    pack,
-    pad,
-    position_ids,
-    sequence_ids,
-    starts,
-    unpad,
-)
+from typedbatch.sequences import chop, cu_seqlens, cut, mask, pack, pad, position_ids, sequence_ids, starts, unpad
 
 LENS = st.lists(st.integers(0, 4), max_size=5)
 SOME = st.lists(st.integers(1, 4), min_size=1, max_size=5)

@@ -114,10 +114,7 @@ def save_buffer(path: Any) -> None:
     buffer.save_hdf5(path)
 
 
-WRITERS: dict[str, Any] = {
-    "a batch": lambda path: save(Batch(a=2), path),
-    "a buffer": save_buffer,
-}
+WRITERS: dict[str, Any] = {"a batch": lambda path: save(Batch(a=2), path), "a buffer": save_buffer}
 
 
 @pytest.mark.parametrize("what", WRITERS)

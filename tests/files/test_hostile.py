@@ -50,20 +50,7 @@ HEADERS: dict[str, tuple[Any, bytes]] = {
     **{
         f"shape {one!r:.20}": ({"a": entry("U8", one, 0, 1)}, b"1")
         for one in (
-            None,
-            1,
-            "1",
-            {"1": 1},
-            [-1],
-            [-1, -1],
-            [1.0],
-            [True],
-            ["1"],
-            [None],
-            [[1]],
-            [float("nan")],
-            [2],
-            [],
+            None, 1, "1", {"1": 1}, [-1], [-1, -1], [1.0], [True], ["1"], [None], [[1]], [float("nan")], [2], [],
         )
         if one != []
     },
@@ -71,11 +58,7 @@ HEADERS: dict[str, tuple[Any, bytes]] = {
         f"huge shape {i}": ({"a": entry(dtype, one, 0, 0)}, b"")
         for i, (dtype, one) in enumerate(
             [
-                ("U8", [2**62]),
-                ("F64", [2**61]),
-                ("U8", [2**32] * 2),
-                ("U8", [2**64, 0]),
-                ("U8", [0] * 70),
+                ("U8", [2**62]), ("F64", [2**61]), ("U8", [2**32] * 2), ("U8", [2**64, 0]), ("U8", [0] * 70),
                 ("F64", [0, 2**62]),
             ]
         )
@@ -83,15 +66,7 @@ HEADERS: dict[str, tuple[Any, bytes]] = {
     **{
         f"offsets {one!r:.30}": ({"a": entry("U8", [1], *one)}, b"1")
         for one in (
-            (1, 0),
-            (-1, 0),
-            (0.0, 1.0),
-            (False, True),
-            ("0", "1"),
-            (None, 1),
-            (1, 2),
-            (2**63, 2**63 + 1),
-            (0, 0),
+            (1, 0), (-1, 0), (0.0, 1.0), (False, True), ("0", "1"), (None, 1), (1, 2), (2**63, 2**63 + 1), (0, 0),
         )
     },
     "overlapping": ({"a": entry("U8", [2], 0, 2), "b": entry("U8", [2], 1, 3)}, b"123"),
@@ -105,7 +80,7 @@ HEADERS: dict[str, tuple[Any, bytes]] = {
         f"metadata {one!r}": ({"__metadata__": one}, b"")
         for one in (5, ["typedbatch"], "typedbatch", {"typedbatch": "{}"}, {"typedbatch": None}, {"typedbatch": []})
     },
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("what", HEADERS)

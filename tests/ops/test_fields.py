@@ -131,16 +131,12 @@ def test_a_dict_of_other_keys_is_kept_as_an_object():
 @pytest.mark.parametrize(
     "make",
     [
-        lambda name: Batch({name: [1]}),
-        lambda name: Batch(**{name: [1]}),
-        lambda name: Batch(a={name: [1]}),
-        lambda name: Batch([{name: 1}]),
-        lambda name: Batch().update({name: [1]}),
-        lambda name: Batch().__setitem__(name, [1]),
-        lambda name: Batch.stack([{name: 1}]),
+        lambda name: Batch({name: [1]}), lambda name: Batch(**{name: [1]}), lambda name: Batch(a={name: [1]}),
+        lambda name: Batch([{name: 1}]), lambda name: Batch().update({name: [1]}),
+        lambda name: Batch().__setitem__(name, [1]), lambda name: Batch.stack([{name: 1}]),
         lambda name: Batch().set_array_at_key(np.zeros(2), name),
     ],
-)
+)  # fmt: skip
 def test_names_that_python_would_call_on_the_batch_are_refused(name, make):
     with pytest.raises(errors.FieldNameError, match=f"'{name}' cannot be a field: copy, pickle or numpy would call it"):
         make(name)

@@ -52,12 +52,9 @@ class Pair(BatchRecord):
 
 
 CAT = {
-    "cat": cat,
-    "np.concatenate": np.concatenate,
-    "pad": lambda parts: cat(parts, missing="pad"),
-    "widths": lambda parts: cat(parts, widths="pad"),
-    "cat_": lambda parts: parts[0].cat_(parts[1:]),
-}
+    "cat": cat, "np.concatenate": np.concatenate, "pad": lambda parts: cat(parts, missing="pad"),
+    "widths": lambda parts: cat(parts, widths="pad"), "cat_": lambda parts: parts[0].cat_(parts[1:]),
+}  # fmt: skip
 ROWS = {
     "arrays": lambda n: np.arange(n),
     "masked arrays": lambda n: np.ma.array(np.arange(n), mask=np.zeros(n, bool)),

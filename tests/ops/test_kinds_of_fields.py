@@ -319,18 +319,13 @@ def test_a_date_is_not_cut_to_a_coarser_unit() -> None:
 @pytest.mark.parametrize(
     ("column", "value"),
     [
-        (np.zeros(2, "M8[ns]"), 5),
-        (np.zeros(2, "M8[ns]"), 2.0),
-        (np.zeros(2, int), NEAR),
-        (np.zeros(2, int), np.timedelta64(5, "s")),
-        (np.zeros(2, bool), np.timedelta64(1, "s")),
-        (np.zeros(2, "m8[s]"), 2.5),
-        (np.zeros(2, "m8[s]"), True),
-        (np.zeros(2, "m8[s]"), np.array(2**63, np.uint64)),
+        (np.zeros(2, "M8[ns]"), 5), (np.zeros(2, "M8[ns]"), 2.0), (np.zeros(2, int), NEAR),
+        (np.zeros(2, int), np.timedelta64(5, "s")), (np.zeros(2, bool), np.timedelta64(1, "s")),
+        (np.zeros(2, "m8[s]"), 2.5), (np.zeros(2, "m8[s]"), True), (np.zeros(2, "m8[s]"), np.array(2**63, np.uint64)),
         (np.zeros(2, "m8[s]"), np.array(-(2**63))),
     ],
     ids=repr,
-)
+)  # fmt: skip
 def test_dates_and_numbers_do_not_stand_for_each_other(column: Any, value: Any) -> None:
     batch = Batch(at=column)
     with pytest.raises(RowAssignmentError, match="field 'at'"):

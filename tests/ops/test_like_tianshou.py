@@ -222,18 +222,12 @@ def test_a_method_takes_tianshous_parameters_by_name(name):
 @pytest.mark.parametrize(
     ("name", "parameter", "default"),
     [
-        ("split", "shuffle", True),
-        ("split", "merge_last", False),
-        ("to_torch", "dtype", None),
-        ("to_torch", "device", "cpu"),
-        ("to_dict", "recursive", True),
-        ("apply_values_transform", "inplace", False),
-        ("stack", "axis", 0),
-        ("empty", "index", None),
-        ("set_array_at_key", "index", None),
+        ("split", "shuffle", True), ("split", "merge_last", False), ("to_torch", "dtype", None),
+        ("to_torch", "device", "cpu"), ("to_dict", "recursive", True), ("apply_values_transform", "inplace", False),
+        ("stack", "axis", 0), ("empty", "index", None), ("set_array_at_key", "index", None),
         ("set_array_at_key", "default_value", None),
     ],
-)
+)  # fmt: skip
 def test_a_parameter_has_tianshous_default(name, parameter, default):
     assert inspect.signature(getattr(Batch, name)).parameters[parameter].default == default
 

@@ -11,23 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from typedbatch import Batch, Ragged, errors, objects, validate
-from typedbatch.posttraining import (
-    LeftPadded,
-    PackedRollouts,
-    RaggedRollouts,
-    Ready,
-    RightPadded,
-    Rollouts,
-    to_layout,
-)
+from typedbatch.posttraining import LeftPadded, PackedRollouts, RaggedRollouts, Ready, RightPadded, Rollouts, to_layout
 
 LAYOUTS = {
-    "split": Rollouts,
-    "left": LeftPadded,
-    "right": RightPadded,
-    "ragged": RaggedRollouts,
-    "packed": PackedRollouts,
-}
+    "split": Rollouts, "left": LeftPadded, "right": RightPadded, "ragged": RaggedRollouts, "packed": PackedRollouts,
+}  # fmt: skip
 PAD = 99
 
 

@@ -78,11 +78,8 @@ def test_links_that_pypi_cannot_follow_are_found():
     page = "".join(f"[x]({link})" for link in there)
     assert listing.links_lead_somewhere(page, ROOT) == "4 links"
     wrong = [
-        "docs/batch.md",
-        f"{listing.SITE}no_such_page.html",
-        f"{listing.PICTURES}docs/no.svg",
-        "http://example.org",
-    ]
+        "docs/batch.md", f"{listing.SITE}no_such_page.html", f"{listing.PICTURES}docs/no.svg", "http://example.org",
+    ]  # fmt: skip
     with pytest.raises(Wrong, match="(?s)lead nowhere:\n" + "\n".join(wrong) + "$"):
         listing.links_lead_somewhere(page + "".join(f"[x]({link})" for link in wrong), ROOT)
 

@@ -177,19 +177,12 @@ def test_zeros_among_compressed_rows_are_not_left_compressed_in_silence():
 # ---- as a whole -----------------------------------------------------------------------------------------------------
 
 ROWS = {
-    "int": lambda b: b[0],
-    "slice": lambda b: b[1:],
-    "mask": lambda b: b[[True, False, True]],
-    "iteration": list,
-    "rows": lambda b: list(b.rows()),
-    "slice()": lambda b: b.slice(0, 2),
-    "split": lambda b: list(b.split(2)),
-    "timeslices": lambda b: b.timeslices(2),
-    "shuffle": lambda b: b.shuffle(),
-    "episodes": lambda b: b.split_by_episode("actions"),
-    "write": lambda b: b.set_rows(0, {"actions": 1}),
+    "int": lambda b: b[0], "slice": lambda b: b[1:], "mask": lambda b: b[[True, False, True]], "iteration": list,
+    "rows": lambda b: list(b.rows()), "slice()": lambda b: b.slice(0, 2), "split": lambda b: list(b.split(2)),
+    "timeslices": lambda b: b.timeslices(2), "shuffle": lambda b: b.shuffle(),
+    "episodes": lambda b: b.split_by_episode("actions"), "write": lambda b: b.set_rows(0, {"actions": 1}),
     "empty_": lambda b: b.empty_(0),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("use", ROWS.values(), ids=ROWS)

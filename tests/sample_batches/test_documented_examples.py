@@ -95,10 +95,7 @@ def test_shuffle_with_seq_lens_is_a_value_error():
 @pytest.mark.parametrize(
     ("columns", "pieces"),
     [
-        (
-            {"a": [1, 2, 3], "eps_id": [0, 0, 1]},
-            [{"a": [1, 2], "eps_id": [0, 0]}, {"a": [3], "eps_id": [1]}],
-        ),
+        ({"a": [1, 2, 3], "eps_id": [0, 0, 1]}, [{"a": [1, 2], "eps_id": [0, 0]}, {"a": [3], "eps_id": [1]}]),
         (
             {"a": [1, 2, 3, 4, 5], "dones": [0, 0, 1, 0, 1]},
             [{"a": [1, 2, 3], "dones": [0, 0, 1]}, {"a": [4, 5], "dones": [0, 1]}],
@@ -107,10 +104,7 @@ def test_shuffle_with_seq_lens_is_a_value_error():
             {"a": [1, 2, 3, 4, 5], "dones": [0, 0, 1, 0, 0]},
             [{"a": [1, 2, 3], "dones": [0, 0, 1]}, {"a": [4, 5], "dones": [0, 0]}],
         ),
-        (
-            {"a": [1, 2, 3, 4, 5], "dones": [0, 0, 0, 0, 0]},
-            [{"a": [1, 2, 3, 4, 5], "dones": [0, 0, 0, 0, 0]}],
-        ),
+        ({"a": [1, 2, 3, 4, 5], "dones": [0, 0, 0, 0, 0]}, [{"a": [1, 2, 3, 4, 5], "dones": [0, 0, 0, 0, 0]}]),
     ],
     ids=["by eps_id", "by dones", "the last episode is open", "no end at all"],
 )

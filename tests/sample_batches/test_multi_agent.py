@@ -240,12 +240,9 @@ def test_wrap_as_needed_converts_dicts():
 
 
 ROWS_OF_ALL = {
-    "int": lambda b: b[0],
-    "slice": lambda b: b[:1],
-    "mask": lambda b: b[[True, False, True]],
-    "iteration": list,
+    "int": lambda b: b[0], "slice": lambda b: b[:1], "mask": lambda b: b[[True, False, True]], "iteration": list,
     "split": lambda b: b.split(1),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("use", ROWS_OF_ALL.values(), ids=ROWS_OF_ALL)

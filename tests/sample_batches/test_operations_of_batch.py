@@ -15,13 +15,10 @@ def recurrent() -> SampleBatch:
 
 
 OPERATIONS = {
-    "empty_": lambda b: b.empty_(),
-    "empty": lambda b: type(b).empty(b),
-    "to_torch(float32)": lambda b: b.to_torch(torch.float32),
-    "to_at_least_2d": lambda b: b.to_at_least_2d(),
-    "times 2": lambda b: b * 2,
-    "exp": np.exp,
-}
+    "empty_": lambda b: b.empty_(), "empty": lambda b: type(b).empty(b),
+    "to_torch(float32)": lambda b: b.to_torch(torch.float32), "to_at_least_2d": lambda b: b.to_at_least_2d(),
+    "times 2": lambda b: b * 2, "exp": np.exp,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)

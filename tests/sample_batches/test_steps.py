@@ -241,17 +241,11 @@ def test_what_is_refused_changes_nothing(call, error, text):
 
 
 COUNTING = {
-    "len": len,
-    "iter": list,
-    "rows": lambda b: list(b.rows()),
-    "slice": lambda b: b.slice(0, 1),
-    "timeslices": lambda b: b.timeslices(1),
-    "shuffle": lambda b: b.shuffle(),
-    "split": lambda b: list(b.split(1, shuffle=False)),
-    "shuffled split": lambda b: list(b.split(1)),
-    "as_multi_agent": lambda b: b.as_multi_agent(),
-    "split_by_episode": lambda b: b.split_by_episode("a"),
-}
+    "len": len, "iter": list, "rows": lambda b: list(b.rows()), "slice": lambda b: b.slice(0, 1),
+    "timeslices": lambda b: b.timeslices(1), "shuffle": lambda b: b.shuffle(),
+    "split": lambda b: list(b.split(1, shuffle=False)), "shuffled split": lambda b: list(b.split(1)),
+    "as_multi_agent": lambda b: b.as_multi_agent(), "split_by_episode": lambda b: b.split_by_episode("a"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("call", COUNTING.values(), ids=COUNTING)

@@ -50,19 +50,12 @@ def packed() -> Packed:
 
 
 OPERATIONS: list[Any] = [
-    lambda batch: batch[0],
-    lambda batch: batch[:2],
-    lambda batch: batch[[1, 0]],
-    lambda batch: batch[np.array([True, False])],
-    lambda batch: batch[...],
-    lambda batch: next(iter(batch)),
-    lambda batch: next(batch.split(1)),
-    lambda batch: next(batch.split(1, shuffle=False)),
-    lambda batch: Batch(inner=batch)[:1],
-    lambda batch: cat([batch, batch]),
-    lambda batch: repeat(batch, 2),
+    lambda batch: batch[0], lambda batch: batch[:2], lambda batch: batch[[1, 0]],
+    lambda batch: batch[np.array([True, False])], lambda batch: batch[...], lambda batch: next(iter(batch)),
+    lambda batch: next(batch.split(1)), lambda batch: next(batch.split(1, shuffle=False)),
+    lambda batch: Batch(inner=batch)[:1], lambda batch: cat([batch, batch]), lambda batch: repeat(batch, 2),
     lambda batch: chunk(batch, 2),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)

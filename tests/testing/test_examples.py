@@ -17,14 +17,7 @@ from torch.distributions import Distribution, Gamma, Independent, Normal
 import typedbatch
 from typedbatch import Batch, BatchProtocol, BatchRecord, RolloutBatch, RolloutBatchProtocol, SchemaError, validate
 from typedbatch.errors import DeclarationError, SettingError
-from typedbatch.posttraining.rules import (
-    ends_at_the_edge,
-    logp_close,
-    logp_of_mask,
-    same_in_groups,
-    sampled_by,
-    within,
-)
+from typedbatch.posttraining.rules import ends_at_the_edge, logp_close, logp_of_mask, same_in_groups, sampled_by, within
 from typedbatch.rules import (
     Finite,
     Sorted,
@@ -163,19 +156,13 @@ def test_kinds_of_fields(hint, check):
 @pytest.mark.parametrize(
     "hint",
     [
-        Annotated[Array, Finite],
-        Annotated[Array, Sorted, Unique],
-        Annotated[Array, Ge(5), Le(7)],
-        Annotated[Array, Gt(5), Lt(6)],
-        Annotated[Array, Interval(ge=-3, lt=-2)],
-        Annotated[Int[np.ndarray, "N"], Ge(200)],
-        Annotated[Int[np.ndarray, "N"], Gt(200), MultipleOf(1)],
-        Annotated[Array, MultipleOf(7)],
-        Annotated[Array, Predicate(lambda x: x >= 0)],
-        Annotated[Float[Tensor, "N"], Le(-4)],
-        Annotated[UInt8[np.ndarray, "N"], Lt(1)],
+        Annotated[Array, Finite], Annotated[Array, Sorted, Unique], Annotated[Array, Ge(5), Le(7)],
+        Annotated[Array, Gt(5), Lt(6)], Annotated[Array, Interval(ge=-3, lt=-2)],
+        Annotated[Int[np.ndarray, "N"], Ge(200)], Annotated[Int[np.ndarray, "N"], Gt(200), MultipleOf(1)],
+        Annotated[Array, MultipleOf(7)], Annotated[Array, Predicate(lambda x: x >= 0)],
+        Annotated[Float[Tensor, "N"], Le(-4)], Annotated[UInt8[np.ndarray, "N"], Lt(1)],
     ],
-)
+)  # fmt: skip
 def test_values_fulfil_the_rules(hint):
     schema: Any = type("Ruled", (BatchRecord,), {"__annotations__": {"it": hint}})
     validate(example(schema, N=5), schema, level="values")

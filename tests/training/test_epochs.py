@@ -183,11 +183,7 @@ def test_returns_of_an_epoch_are_those_of_all_its_collections():
         ({"epochs": 1.5}, errors.SizeError, "epochs is a whole number, got 1.5"),
         ({"warmup": -1}, errors.SizeError, "warmup is 0 or more, got -1"),
         ({"learning_starts": "x"}, errors.SizeError, "learning_starts is a whole number, got 'x'"),
-        (
-            {"warmup": 40},
-            errors.SettingError,
-            "no step is left to learn from: of 40 in all, warmup .* first 40; give",
-        ),
+        ({"warmup": 40}, errors.SettingError, "no step is left to learn from: of 40 in all, warmup .* first 40; give"),
         ({"learning_starts": 50}, errors.SettingError, "no step is left to learn from: of 40 in all"),
         ({"updates_per_step": "x"}, errors.SettingError, "updates_per_step must be a number >= 0, got 'x'"),
         ({"updates_per_step": float("nan")}, errors.SettingError, "updates_per_step must be a number >= 0, got nan"),

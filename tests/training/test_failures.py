@@ -261,10 +261,7 @@ def test_rewards_of_other_numbers_are_kept_as_they_are():
         (None, r"'obs': .*got None"),
         ({"place": (np.zeros((2, 1)), np.zeros(2)), "goal": np.zeros((3, 1))}, r"'obs\.goal': .*got f64\[3,1\]"),
         ({"place": (np.zeros((2, 1)), np.float64(0)), "goal": np.zeros((2, 1))}, r"'obs\.place\.1': .*got f64"),
-        (
-            {"place": (np.zeros((2, 1)),), "goal": np.zeros((2, 1))},
-            r"'obs\.place\.1': the observation space has it",
-        ),
+        ({"place": (np.zeros((2, 1)),), "goal": np.zeros((2, 1))}, r"'obs\.place\.1': the observation space has it"),
         (np.zeros((3, 1)), r"'obs': .*got f64\[3,1\]"),
     ],
 )

@@ -241,22 +241,13 @@ class BareProperty(Protocol):
 def hold(batch: Any) -> dict[Any, Any]:
     """Return, for each annotation, a value that holds this batch."""
     return {
-        Pair: Pair(batch),
-        Options: {"batch": batch},
-        State: State(batch),
-        Defined: Defined(batch),
-        Box[ActBatch]: Box(batch),
-        Box[list[ActBatch]]: Box([batch]),
-        list[Pair]: [Pair(batch)],
-        dict[str, Options]: {"a": {"batch": batch}},
-        tuple[Pair, int]: (Pair(batch), 1),
-        Pair | None: Pair(batch),
-        Options | list[Pair]: {"batch": batch},
-        list[ActBatch] | State: State(batch),
-        deque[ActBatch]: deque([batch]),
+        Pair: Pair(batch), Options: {"batch": batch}, State: State(batch), Defined: Defined(batch),
+        Box[ActBatch]: Box(batch), Box[list[ActBatch]]: Box([batch]), list[Pair]: [Pair(batch)],
+        dict[str, Options]: {"a": {"batch": batch}}, tuple[Pair, int]: (Pair(batch), 1), Pair | None: Pair(batch),
+        Options | list[Pair]: {"batch": batch}, list[ActBatch] | State: State(batch), deque[ActBatch]: deque([batch]),
         defaultdict[str, ActBatch]: defaultdict(None, {"a": batch}),
         OrderedDict[str, ActBatch]: OrderedDict({"a": batch}),
-    }
+    }  # fmt: skip
 
 
 HELD = pytest.mark.parametrize("hint", hold(good), ids=str)

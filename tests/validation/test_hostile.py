@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Sized
-from typing import (
-    Any,
-)
+from typing import Any
 from unittest.mock import MagicMock, Mock
 
 import hypothesis.strategies as st

@@ -180,13 +180,10 @@ print(checked is learn, passes(tb.Batch()), passes(tb.Batch(rew=[np.inf])))
 @pytest.mark.parametrize(
     ("value", "printed"),
     [
-        ("off", "True True True"),
-        ("OFF", "True True True"),
-        ("structure", "False False True"),
-        ("", "False False True"),
-        ("Values", "False False False"),
+        ("off", "True True True"), ("OFF", "True True True"), ("structure", "False False True"),
+        ("", "False False True"), ("Values", "False False False"),
     ],
-)
+)  # fmt: skip
 def test_the_environment_sets_the_level(value: str, printed: str):
     env = {**os.environ, "TYPEDBATCH_CHECK": value}
     run = subprocess.run([sys.executable, "-c", CODE], env=env, capture_output=True, text=True, check=True)

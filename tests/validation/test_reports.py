@@ -8,12 +8,7 @@ import subprocess
 import sys
 import types
 from pathlib import Path
-from typing import (
-    Any,
-    Protocol,
-    TypeVar,
-    get_args,
-)
+from typing import Any, Protocol, TypeVar, get_args
 
 import numpy as np
 import pyarrow

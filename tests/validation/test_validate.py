@@ -104,11 +104,8 @@ def test_info_may_be_a_batch_or_an_object_array(info: Any):
 def test_every_problem_is_collected_in_the_order_of_the_declaration():
     batch = Batch(fields(rew=..., obs=np.zeros((N - 1, 4)), act=torch.zeros(N), truncated=Batch()))
     assert problems(batch, RolloutBatchProtocol) == [
-        ("act", "TB202"),
-        ("rew", "TB101"),
-        ("truncated", "TB103"),
-        ("obs", "TB302"),
-    ]
+        ("act", "TB202"), ("rew", "TB101"), ("truncated", "TB103"), ("obs", "TB302"),
+    ]  # fmt: skip
 
 
 def test_the_minority_is_blamed_for_a_conflict_and_a_tie_names_both_sides():
