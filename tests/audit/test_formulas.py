@@ -203,9 +203,6 @@ def test_a_target_without_the_next_observation():
     assert any("obs_next never has an effect" in note.text for note in report.notes), report
 
 
-# ---- interception ------------------------------------------------------------------------------------------------
-
-
 class Counting(TorchFunctionMode):
     """A mode of the user."""
 

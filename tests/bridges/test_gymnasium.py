@@ -101,9 +101,6 @@ def collected(kind: Any, mode: AutoresetMode, steps: int = 9) -> list[Any]:
     return batches
 
 
-# ---- vectors ---------------------------------------------------------------------------------------------------------
-
-
 @every_mode
 @every_kind
 def test_the_next_observation_is_of_the_same_episode(kind, mode):
@@ -185,9 +182,6 @@ def test_cart_poles(mode):
     assert ended > 2
 
 
-# ---- memory ----------------------------------------------------------------------------------------------------------
-
-
 @every_kind
 def test_arrays_are_those_that_were_given(kind):
     env = SyncVectorEnv([lambda: kind(9)] * 2)
@@ -211,9 +205,6 @@ def test_tensors_stay_tensors():
     assert batch.rew.tolist() == [1, 1]
 
 
-# ---- single environments ---------------------------------------------------------------------------------------------
-
-
 @every_kind
 def test_a_single_environment(kind):
     env = kind(3)
@@ -227,9 +218,6 @@ def test_a_single_environment(kind):
     assert clock(batch.obs_next) == [[1, 1], [1, 2], [1, 3]]
     assert batch.terminated.tolist() == [False, False, True]
     assert batch.info.t.tolist() == [1, 2, 3]
-
-
-# ---- values of spaces ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -260,8 +248,6 @@ def test_a_dict_with_the_names_of_a_tuple_is_taken_for_one():
     assert unnested(nested({"1": np.zeros(2), "2": np.ones(2)})).keys() == {"1", "2"}
     assert unnested(Batch()) == {}
 
-
-# ---- refused ---------------------------------------------------------------------------------------------------------
 
 FLAGS = np.zeros(2, bool)
 

@@ -130,9 +130,6 @@ def rollout(steps: int = 4, **fields: Any) -> Any:
     return RolloutBatch(**{**made, "info": {}, **fields})
 
 
-# ---- out of a dataset ------------------------------------------------------------------------------------------------
-
-
 @every_format
 @every_environment
 def test_episodes_are_rollouts(recorded, name, data_format):
@@ -177,9 +174,6 @@ def test_the_whole_dataset(recorded):
     dataset = recorded("cartpole", episodes=3)
     batches = list(from_minari_dataset(dataset))
     assert len(Batch.cat(batches)) == dataset.total_steps == sum(map(len, batches))
-
-
-# ---- into a dataset --------------------------------------------------------------------------------------------------
 
 
 @every_format
@@ -255,9 +249,6 @@ def test_rows_of_two_episodes_without_an_end_between_them_are_not_written(tmp_pa
     with pytest.raises(MissingFieldError, match="no field 'act'"):
         write_minari(two, "mine/two-v0", "CartPole-v1", **SAID)
     assert not list(tmp_path.iterdir())
-
-
-# ---- refused ---------------------------------------------------------------------------------------------------------
 
 
 def test_steps_of_two_episodes():

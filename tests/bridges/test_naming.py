@@ -52,9 +52,6 @@ def torchrl(**root: Any) -> Batch:
     return Batch({"observation": np.full(2, 10), "action": np.full(2, 11), **root, "next": inner})
 
 
-# ---- from each to each -----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("source", SAME)
 @pytest.mark.parametrize("to", SAME)
 def test_what_each_library_calls_them(source, to):
@@ -126,9 +123,6 @@ def test_leaves_of_every_kind_are_the_very_same():
     assert list(batch.keys()) == ["obs", "rew", "info", "act"]
 
 
-# ---- next ------------------------------------------------------------------------------------------------------------
-
-
 def test_next_is_looked_into():
     assert firsts(rename(torchrl(), "tianshou")) == {
         "obs": 10, "act": 11, "obs_next": 0, "rew": 1, "terminated": 2, "truncated": 3, "done": 4,
@@ -175,9 +169,6 @@ def test_a_reserved_next_stays():
     assert rename(Batch(obs=np.zeros(2), next={}), "rllib") == Batch(obs=np.zeros(2), next={})
 
 
-# ---- classes ---------------------------------------------------------------------------------------------------------
-
-
 @every_convention
 def test_the_class(to):
     kind = SampleBatch if to == "rllib" else Batch
@@ -199,9 +190,6 @@ def test_a_rollout_of_rllib_is_one_for_the_protocol():
         infos={"t": np.arange(2)},
     )
     assert validate(rename(theirs, "tianshou"), RolloutBatchProtocol).obs_next is theirs.new_obs
-
-
-# ---- refused ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

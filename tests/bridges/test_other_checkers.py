@@ -34,9 +34,6 @@ def rollout(**fields: Any) -> RolloutBatch:
     return RolloutBatch(**{**made, "terminated": FLAGS, "truncated": FLAGS, "info": {}, **fields})
 
 
-# ---- typeguard -------------------------------------------------------------------------------------------------------
-
-
 @typechecked
 def guarded(batch: RolloutBatchProtocol, more: list[Goal] | None = None) -> RolloutBatchProtocol:
     return batch
@@ -87,8 +84,6 @@ def test_typeguard_takes_records_by_their_class():
     with pytest.raises(TypeCheckError, match=r"has the fields of a Goal, but is not one; convert it by validate\(\)"):
         check_type(Batch(goal=np.zeros(2)), Goal)
 
-
-# ---- beartype --------------------------------------------------------------------------------------------------------
 
 CONF = checking_batches(Goal, WithGoal, RolloutBatchProtocol[Tensor])
 

@@ -77,9 +77,6 @@ def refused(call: Any) -> dict[tuple[Any, ...], dict[str, Any]]:
     return {error["loc"]: dict(error) for error in caught.value.errors()}
 
 
-# ---- as types of fields ----------------------------------------------------------------------------------------------
-
-
 def test_a_protocol_hands_on_the_very_batch():
     batch = rollout()
     step = Step(rollout=batch, record=batch, tensors=Batch(obs=torch.zeros(2), info={}), steps=SampleBatch(obs=[1]))
@@ -155,9 +152,6 @@ def test_models_with_batches_are_equal_and_unequal():
     assert Step(rollout=rollout()) != Step(rollout=rollout(rew=np.zeros(2)))
 
 
-# ---- JSON ------------------------------------------------------------------------------------------------------------
-
-
 def test_there_and_back_through_json():
     step = Step(rollout=rollout(info={"name": np.array(["a", None], object)}), record=rollout())
     text = step.model_dump_json()
@@ -222,9 +216,6 @@ def test_a_schema_that_holds_itself_ends():
     assert is_schema(Node)
     inner = json_schema(Node)["properties"]["child"]["anyOf"]
     assert {"type": "object", "title": "Node"} in inner
-
-
-# ---- models of fields ------------------------------------------------------------------------------------------------
 
 
 def test_a_model_from_a_protocol_shares_the_arrays():
@@ -295,9 +286,6 @@ def test_any_batch_survives_a_model(batch):
     assert back.batch.__dict__.keys() == batch.__dict__.keys()
 
 
-# ---- refused ---------------------------------------------------------------------------------------------------------
-
-
 def test_what_is_no_model_and_no_schema():
     with pytest.raises(LeafError, match=r"to_batch\(\) takes a pydantic model, got dict"):
         to_batch({"obs": 1})
@@ -313,9 +301,6 @@ def test_a_name_that_pydantic_does_not_take():
 
     with pytest.raises(DeclarationError, match="pydantic refuses a model with the fields of Private"):
         model_from(Private)
-
-
-# ---- what a hostile reading found ------------------------------------------------------------------------------------
 
 
 class WithDefault(BatchRecord):

@@ -65,9 +65,6 @@ def addresses(batch: Batch) -> dict[str, int]:
     }
 
 
-# ---- there and back --------------------------------------------------------------------------------------------------
-
-
 @given(held())
 def test_there_and_back(batch):
     assert from_tensordict(to_tensordict(batch)) == batch
@@ -117,9 +114,6 @@ def test_rows_of_one_are_rows_of_the_other(batch, data):
     assert from_tensordict(to_tensordict(batch)[i:]) == batch[i:]
 
 
-# ---- batch_size ------------------------------------------------------------------------------------------------------
-
-
 def test_rows_are_the_batch_size():
     data = to_tensordict(Batch(a=np.zeros((3, 2)), b={"c": np.zeros(3)}, d={}))
     assert data.batch_size == data["b"].batch_size == data["d"].batch_size == torch.Size([3])
@@ -150,9 +144,6 @@ def test_a_batch_size_that_is_none():
         to_tensordict(Batch(a=np.zeros(3)), [-1])
     with pytest.raises(SizeError, match="batch_size is a whole number, got 'a'"):
         to_tensordict(Batch(a=np.zeros(3)), ["a"])  # type: ignore[list-item]
-
-
-# ---- objects ---------------------------------------------------------------------------------------------------------
 
 
 def test_objects_are_stacked_along_the_rows():
@@ -195,9 +186,6 @@ def test_stacks_of_two_dimensions():
 def test_a_lone_object_is_no_batch(data):
     with pytest.raises(LeafError, match="takes a TensorDict or a tensorclass, got NonTensor"):
         from_tensordict(data)
-
-
-# ---- tensorclasses ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("cls", [Rollout, LongRollout, Decorated])
@@ -248,9 +236,6 @@ def test_what_is_no_tensorclass(cls):
         to_tensorclass(rollout(), cls)
 
 
-# ---- other TensorDicts -----------------------------------------------------------------------------------------------
-
-
 def test_a_lazy_stack():
     parts = [TensorDict({"a": torch.full((2,), i), "n": {"x": torch.ones(1)}}) for i in range(3)]
     batch = from_tensordict(LazyStackedTensorDict.lazy_stack(parts))
@@ -285,9 +270,6 @@ def test_a_mapped_tensordict(tmp_path):
 
 def test_a_locked_tensordict_is_read():
     assert from_tensordict(TensorDict({"a": torch.zeros(2)}, [2]).lock_()) == Batch(a=torch.zeros(2))
-
-
-# ---- refused ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -362,9 +344,6 @@ def test_masks_are_not_lost():
         to_tensordict(Batch(a=np.ma.array([1.0, 2.0], mask=[0, 1])))
 
 
-# ---- sequences of different lengths ----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("as_torch", [False, True])
 def test_ragged_becomes_jagged(as_torch):
     batch: Any = Batch(tokens=Ragged({"ids": np.arange(5), "inner": {"w": np.zeros(5)}}, [2, 0, 3]), x=np.zeros(3))
@@ -383,8 +362,6 @@ def test_ragged_objects_are_no_tensors():
     with pytest.raises(LeafError, match=r"'tokens\.text'.*is not a tensor"):
         to_tensordict(Batch(tokens=Ragged({"text": ["a", "b"]}, [1, 1])))
 
-
-# ---- where a TensorDict is refused, and the way out -------------------------------------------------------------------
 
 INNER = TensorDict({"b": torch.ones(3)}, [3])
 GIVEN = {

@@ -226,9 +226,6 @@ cases = pytest.mark.parametrize("options", OPTIONS, ids=lambda options: ",".join
 sizes = pytest.mark.parametrize("rings", [1, 3])
 
 
-# ---- the same buffer -------------------------------------------------------------------------------------------------
-
-
 @sizes
 @cases
 @settings(max_examples=25)
@@ -282,9 +279,6 @@ def test_there_and_back(data, rings):
     ]
     assert len(back) == len(same)
     assert not len(back) or back[:] == same[:]
-
-
-# ---- memory and options ----------------------------------------------------------------------------------------------
 
 
 @sizes
@@ -355,9 +349,6 @@ def test_an_empty_buffer_takes_rows():
         add(taken, history), add(given_away, history)
         assert_alike(taken, given_away)
         assert len(taken) == 2 * rings
-
-
-# ---- other buffers ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["cached", "prioritized", "prioritized vector", "hindsight", "hindsight vector"])

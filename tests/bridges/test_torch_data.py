@@ -73,9 +73,6 @@ def loaded(dataset: Any, **options: Any) -> list[Any]:
 datasets = pytest.mark.parametrize("dataset", [BatchDataset, RowByRow])
 
 
-# ---- loaders ---------------------------------------------------------------------------------------------------------
-
-
 @datasets
 @pytest.mark.parametrize("workers", [0, 2])
 def test_all_rows_in_order(dataset, workers):
@@ -135,9 +132,6 @@ def test_numpy_and_torch_come_out_as_they_went_in():
             assert all(type(leaf) is kind for leaf in (piece.rew, piece.act, piece.obs.cam))
 
 
-# ---- the two halves --------------------------------------------------------------------------------------------------
-
-
 @given(batches(min_rows=1), st.data())
 def test_several_rows_are_those_one_by_one(batch, data):
     if equal_rows_or_none(batch):
@@ -180,9 +174,6 @@ def test_collate_of_rows():
 def test_steps_become_sequences():
     pieces = [rollout()[:4], rollout()[4:8]]
     assert collate(pieces).act.tolist() == [[0, 1, 2, 3], [4, 5, 6, 7]]
-
-
-# ---- refused ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -39,9 +39,6 @@ def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
     )
 
 
-# ---- from TRL --------------------------------------------------------------------------------------------------------
-
-
 def test_names_masks_and_meta():
     theirs = inputs()
     batch: Any = from_trl(theirs)
@@ -99,9 +96,6 @@ def test_none_is_left_out():
     assert "ref_logp" not in from_trl(inputs(ref_per_token_logps=None))
 
 
-# ---- there and back --------------------------------------------------------------------------------------------------
-
-
 @given(st.data(), st.booleans(), st.booleans())
 def test_there_and_back(data, with_tools, per_token):
     completions = data.draw(LENGTHS)
@@ -131,9 +125,6 @@ def test_what_a_record_has_beside():
     assert "model" not in theirs
     assert "values" not in theirs
     assert to_trl(ready.to_numpy())["completion_ids"].tolist() == theirs["completion_ids"].tolist()
-
-
-# ---- refused ---------------------------------------------------------------------------------------------------------
 
 
 def test_images_have_no_row_for_each_sample():
@@ -194,9 +185,6 @@ def test_tensors_come_first_then_lists_then_numbers():
 def test_importance_ratios_come_back_as_they_were(ratio):
     theirs = inputs(importance_sampling_ratio=torch.tensor(ratio))
     assert torch.equal(to_trl(from_trl(theirs))["importance_sampling_ratio"], torch.tensor(ratio))
-
-
-# ---- pairs -----------------------------------------------------------------------------------------------------------
 
 
 def pairs(prompts: list[int] = [1, 3], chosen: list[int] = [2, 1], rejected: list[int] = [1, 4], **more: Any) -> Pairs:

@@ -408,8 +408,6 @@ def test_what_could_be_one_row_or_several_is_refused():
         VectorReplayBuffer(4, 2).add(Batch(Batch.stack([row(0), row(1)]), terminated=np.zeros((2, 2), bool)))
 
 
-# ---- time limits without obs_next ---------------------------------------------------------------------------------
-
 TRUNCATED: dict[str, Any] = {
     "add": lambda buffer, rows, ids: buffer.add(rows, buffer_ids=ids),
     "extend": lambda buffer, rows, ids: buffer.extend(rows, buffer_ids=ids),

@@ -344,9 +344,6 @@ class TestDeclarations:
         assert type(GoalBuffer.load_hdf5(tmp_path / "goals.h5")[:]) is Goal
 
 
-# ---- columns of objects -------------------------------------------------------------------------------------------
-
-
 class Item(BatchRecord):
     note: Column[Any]
 

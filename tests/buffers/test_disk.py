@@ -90,9 +90,6 @@ def file_of(path: Path, *field: str) -> Path:
     return path / next(one["file"] for one in described(path)["fields"] if tuple(one["path"]) == field)
 
 
-# ---- the folder -----------------------------------------------------------------------------------------------------
-
-
 def test_the_files_are_read_by_numpy_alone(tmp_path):
     buffer = VectorReplayBuffer(4, 2, path=tmp_path)
     for number in range(3):
@@ -175,9 +172,6 @@ def test_rows_are_there_for_others_while_the_buffer_is_used(tmp_path):
     for number in range(5):
         buffer.add(as_batch(row(number)))
         assert ReplayBuffer.open(tmp_path, "r")[:].act.tolist() == [-one for one in range(number + 1)][-3:]
-
-
-# ---- room on the disk -----------------------------------------------------------------------------------------------
 
 
 def room_of(file: Path) -> int:
@@ -298,9 +292,6 @@ def test_a_disk_that_is_full_is_an_error_when_the_column_is_made_and_not_when_it
     assert said[3:] == ["['buffer.lock']", str(sum(range(2000, 3000)))]
 
 
-# ---- what is kept ---------------------------------------------------------------------------------------------------
-
-
 def test_tensors_are_kept_in_every_dtype(tmp_path):
     dtypes = [torch.bfloat16, torch.float16, torch.float32, torch.float64, torch.int8, torch.int64, torch.bool]
     dtypes += [torch.complex64, torch.uint8]
@@ -415,9 +406,6 @@ def test_a_ring_of_a_buffer_on_disk_keeps_what_is_added_to_it(tmp_path):
     buffer.add(as_rows([row(1), row(2)]))
     buffer.buffers[1].add(as_batch(row(3)))
     assert VectorReplayBuffer.open(tmp_path, "r")[:].act.tolist() == [-1, -2, -3]
-
-
-# ---- damaged and hostile folders ------------------------------------------------------------------------------------
 
 
 def usable_or_refused(cls: Any, path: Path, **more: Any) -> bool:
@@ -782,9 +770,6 @@ def test_nothing_is_imported_for_what_a_description_says(tmp_path):
     with pytest.raises(errors.StorageError):
         ReplayBuffer.open(tmp_path)
     assert "antigravity" not in sys.modules
-
-
-# ---- random numbers -----------------------------------------------------------------------------------------------
 
 
 def draws(buffer: Any) -> list[list[int]]:

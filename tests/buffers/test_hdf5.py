@@ -45,9 +45,6 @@ def written(fields: Any, compression: str | None = None) -> Any:
         return from_hdf5(file)
 
 
-# ---- batches --------------------------------------------------------------------------------------------------------
-
-
 @given(batches_to_keep, st.sampled_from([None, "gzip", "lzf"]))
 def test_every_batch_comes_back_as_it_was(batch, compression):
     assert_same(written({"batch": batch}, compression)["batch"], batch)
@@ -85,9 +82,6 @@ def test_what_cannot_be_written_is_refused_by_name(value):
 def test_an_unknown_compression_is_refused():
     with pytest.raises(errors.StorageError), h5py.File.in_memory() as file:
         to_hdf5({"a": np.zeros(3)}, file, "zip")
-
-
-# ---- buffers --------------------------------------------------------------------------------------------------------
 
 
 def reward(achieved: Any, desired: Any) -> Any:
@@ -218,9 +212,6 @@ def test_tensors_of_a_buffer_go_where_they_are_wanted(tmp_path):
     assert ReplayBuffer.load_hdf5(tmp_path / "file", device="meta").t.device.type == "meta"
 
 
-# ---- Tianshou's files -----------------------------------------------------------------------------------------------
-
-
 def test_what_tianshou_writes_is_read(tmp_path):
     fields = {
         "array": np.arange(3.0),
@@ -340,9 +331,6 @@ def test_a_pickle_called_anything_is_not_executed(tmp_path):
                 with pytest.raises(errors.StorageError, match="'it'"):
                     from_hdf5(file)
     assert not (tmp_path / "executed").exists()
-
-
-# ---- damaged and hostile files --------------------------------------------------------------------------------------
 
 
 def linked(file: h5py.File, how: str, folder: Path) -> None:

@@ -78,9 +78,6 @@ def goal_of(batch: Any) -> list[float]:
     return batch.obs.desired_goal.ravel().tolist()
 
 
-# ---- what is read ----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("horizon", [3, 30])
 def test_each_later_step_within_the_horizon_comes_up_as_a_goal(horizon):
     buffer = walked(5, horizon)
@@ -230,9 +227,6 @@ def test_a_column_is_read_with_the_goal_of_the_row_that_looks_ahead_to_it():
         assert read == goal_of(batch)
 
 
-# ---- for how long ----------------------------------------------------------------------------------------------------
-
-
 def test_rows_that_go_elsewhere_go_with_the_goals_that_are_stored():
     buffer = walked(5)
     before = stored_rows(buffer)
@@ -264,9 +258,6 @@ def test_rings_read_with_the_goals_that_are_stored():
     buffer.sample(0)
     assert OWN not in goal_of(buffer[:])
     assert goal_of(buffer.buffers[0][:]) == goal_of(buffer.buffers[1][:]) == [OWN, OWN]
-
-
-# ---- numbers ---------------------------------------------------------------------------------------------------------
 
 
 def test_rewards_are_not_rounded_on_the_way():
@@ -335,9 +326,6 @@ def test_goals_may_be_tensors(tensors):
     assert type(batch.rew) is (torch.Tensor if "rewards" in tensors else np.ndarray)
     assert buffer[1].rew == batch.rew[1]
     assert goal_of(buffer[1]) == goal_of(batch)[1:2]
-
-
-# ---- terminated of another goal --------------------------------------------------------------------------------------
 
 
 def reaches(achieved: Any, desired: Any) -> Any:
@@ -416,8 +404,6 @@ def test_the_function_is_given_again_where_the_buffer_is_opened(how, tmp_path):
     batch, slots = again.sample(10)
     assert batch.terminated.tolist() == (slots + 1 == batch.obs.desired_goal[:, 0]).tolist()
 
-
-# ---- what is refused -------------------------------------------------------------------------------------------------
 
 WRONG: dict[str, Any] = {
     "a column": lambda achieved, desired: -np.abs(achieved - desired),

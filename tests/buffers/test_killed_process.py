@@ -212,9 +212,6 @@ def processes():
     out.end()
 
 
-# ---- what must be there ---------------------------------------------------------------------------------------------
-
-
 def environments(name: str) -> int:
     return 1 if name in ("ReplayBuffer", "PrioritizedReplayBuffer") else 2
 
@@ -303,9 +300,6 @@ def goes_on(buffer: Any, name: str, adds: int, width: int) -> None:
     check_priorities(buffer)
 
 
-# ---- at any moment --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", FIVE_CLASSES)
 def test_a_process_that_is_killed_at_random_moments_loses_no_row_and_tears_none(name, tmp_path, processes):
     moments = random.Random(name)
@@ -326,9 +320,6 @@ def test_a_process_that_is_killed_at_random_moments_loses_no_row_and_tears_none(
         buffer.close()
     assert overwritten
     goes_on(FIVE_CLASSES[name].open(tmp_path / "buffer"), name, adds, 2000)
-
-
-# ---- at every moment ------------------------------------------------------------------------------------------------
 
 
 def folders_of_killed_processes(

@@ -43,9 +43,6 @@ def assert_drawn(slots: Any, expected: Any) -> None:
     assert statistic < free + 5 * np.sqrt(2 * max(free, 1))
 
 
-# ---- probabilities ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("alpha", [0.3, 0.6, 1.0, 2.0])
 def test_a_row_is_sampled_with_the_probability_of_its_priority(alpha):
     priorities = [1.0, 0.5, -3.0, 0.1, 2.5, 4.0]
@@ -110,9 +107,6 @@ def test_no_priorities_change_nothing():
     assert buffer.weight.values.tolist() == before
 
 
-# ---- weights ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("alpha", [0.4, 1.0])
 @pytest.mark.parametrize("beta", [0.0, 0.4, 1.0])
 @pytest.mark.parametrize("weight_norm", [True, False])
@@ -154,9 +148,6 @@ def test_rings_have_no_priorities_of_their_own():
     buffer.add(transitions([1, 2]))
     assert "weight" not in buffer.buffers[0][:]
     assert "weight" in buffer[:]
-
-
-# ---- what is refused -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("alpha", [0.0, -0.5, float("nan")])
@@ -222,8 +213,6 @@ def test_weights_of_slots_without_a_row_are_refused():
         with pytest.raises(errors.RowIndexError):
             buffer.get_weight(index)
 
-
-# ---- the tree --------------------------------------------------------------------------------------------------------
 
 SIZES = [1, 2, 15, 16, 17, 255, 256, 257, 1024, 1025, 4097, 16384, 16385, 20_000, 300_000]
 

@@ -68,9 +68,6 @@ def snapshot(*values: Any) -> list[Any]:
     return copy.deepcopy(list(values))
 
 
-# ---- n steps ---------------------------------------------------------------------------------------------------------
-
-
 @given(histories(), st.integers(1, 6), GAMMAS, st.sampled_from(["numpy", "torch", "heads", "torch heads"]), st.data())
 def test_returns_over_n_steps_are_those_of_a_loop(history, n_step, gamma, kind, data):
     buffer, kept = history
@@ -258,9 +255,6 @@ def test_lengths_that_differ_are_refused():
             compute_nstep_return(buffer[:], buffer, np.arange(3), lambda *_, t=targets: t)
 
 
-# ---- advantages ------------------------------------------------------------------------------------------------------
-
-
 @given(histories(), GAMMAS, st.sampled_from([0.0, 0.5, 0.95, 1.0]), st.booleans(), st.booleans())
 def test_advantages_are_those_of_a_loop(history, gamma, gae_lambda, as_tensors, with_v_s):
     buffer, kept = history
@@ -393,9 +387,6 @@ def test_a_buffer_and_indices_belong_together():
             compute_episodic_return(buffer[:], **more, gae_lambda=1.0)
     with pytest.raises(errors.StructureError, match=r"one index for each of .* rows is expected, got 2"):
         compute_episodic_return(buffer[:], buffer, np.arange(2), gae_lambda=1.0)
-
-
-# ---- the sums --------------------------------------------------------------------------------------------------------
 
 
 @given(st.integers(0, 70), st.integers(0, 2**32), st.sampled_from([(), (2,), (1,)]), st.sampled_from([0.0, 0.2, 1.0]))

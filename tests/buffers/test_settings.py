@@ -126,9 +126,6 @@ def test_the_ends_of_an_episode_are_slots(start, stop):
         filled().get_buffer_indices(start, stop)
 
 
-# ---- settings that change -------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", BUFFERS)
 def test_frames_that_are_set_are_as_frames_that_it_was_made_with(name):
     changed, made = BUFFERS[name](), BUFFERS[name](stack_num=3)

@@ -230,8 +230,6 @@ def test_the_cache_is_kept_out_of_git(tmp_path):
     assert "*" in (tmp_path / ".typedbatch_cache" / ".gitignore").read_text("utf-8").split()
 
 
-# ---- what a project may hold ------------------------------------------------------------------------------------
-
 MARKED = "open({!r}, 'w').close()\nraise SystemExit(1)\n"
 OURS = "[mypy]\nplugins = typedbatch.mypy\ncheck_untyped_defs = True\n"
 PLUGIN = """\
@@ -387,8 +385,6 @@ def test_a_sum_of_eight_thousand_numbers_costs_no_findings(tmp_path, environment
     assert codes(checked(tmp_path, environment, {"a.py": UNTYPED + "x = " + " + ".join(["1"] * 8000)})) == [FOUND_IN_A]
 
 
-# ---- formats -----------------------------------------------------------------------------------------------------
-
 FOUND = [
     Diagnostic("a,b.py", 3, 5, 3, 9, "error", 'Batch has no field "100%"', "batch-field"),
     Diagnostic("c.py", 1, 1, 1, 1, "error", "invalid syntax", "syntax"),
@@ -425,9 +421,6 @@ def test_sarif():
     place: Any = run["results"][0]["locations"][0]["physicalLocation"]
     assert place["artifactLocation"] == {"uri": "a,b.py"}
     assert place["region"] == {"startLine": 3, "startColumn": 5, "endLine": 3, "endColumn": 10}
-
-
-# ---- the command -------------------------------------------------------------------------------------------------
 
 
 def command(folder: Path, environment: Environment, *arguments: str) -> list[str]:

@@ -82,9 +82,6 @@ def test_the_installed_command_does_what_it_does_in_this_process(file, folder):
     assert here.returncode == ["fine.h5", "short.h5", "nothing.h5"].index(file)
 
 
-# ---- validate --------------------------------------------------------------------------------------------------------
-
-
 def test_files_that_match(folder):
     done = run("validate", "fine.npz", "fine.safetensors", "fine.h5", "--as", ROLLOUT, cwd=folder)
     assert (done.returncode, done.stderr) == (0, "")
@@ -179,9 +176,6 @@ def test_wrong_use(folder):
     assert "Check code, and check, describe and show files of batches." in run(cwd=folder).stdout
 
 
-# ---- pickles ---------------------------------------------------------------------------------------------------------
-
-
 def test_no_file_executes_anything(tmp_path):
     evil = Evil(tmp_path / "executed")
     with (tmp_path / "a.pkl").open("wb") as file:
@@ -240,9 +234,6 @@ def test_what_holds_no_batch(tmp_path):
         read(tmp_path / "a.txt", unsafe_pickle=False)
 
 
-# ---- infer, show, protocols ------------------------------------------------------------------------------------------
-
-
 def test_infer_writes_what_validate_takes(folder):
     done = run("infer", "fine.safetensors", "--name", "Mine", "--style", "record", cwd=folder)
     assert done.returncode == 0
@@ -276,9 +267,6 @@ def test_protocols_are_listed_after_those_they_inherit_from(tmp_path):
     assert "    ObsBatchProtocol <|-- RolloutBatchProtocol\n    RolloutBatchProtocol : obs_next\n" in mermaid
 
 
-# ---- around it -------------------------------------------------------------------------------------------------------
-
-
 def test_without_typer_it_says_what_to_install():
     code = "import sys; sys.modules['typer'] = None\nfrom typedbatch.cli import main\nmain()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -298,9 +286,6 @@ def test_the_hook_for_pre_commit_calls_what_there_is(folder):
 def test_the_class_of_a_file_is_kept(tmp_path):
     save(example(RolloutBatch), tmp_path / "a.safetensors")
     assert type(read(tmp_path / "a.safetensors", unsafe_pickle=False)) is Batch
-
-
-# ---- odd files and schemas -------------------------------------------------------------------------------------------
 
 
 def odd_npz(path: Path, header: str) -> None:

@@ -31,9 +31,6 @@ def steps(count: int, **more: Any) -> Batch:
     )
 
 
-# ---- lengths --------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("fields", "lens"),
     [
@@ -99,8 +96,6 @@ def test_split_by_episode_gives_views_of_the_class():
     assert [part.a.tolist() for part in split_by_episode(Batch(a=[1, 2], b=[4, 5]), by="b")] == [[1], [2]]
 
 
-# ---- groups ---------------------------------------------------------------------------------------------------------
-
 IDS = st.lists(st.integers(0, 3), max_size=8) | st.lists(st.sampled_from(["x", "", None, 2, (1, 2)]), max_size=8)
 
 
@@ -134,9 +129,6 @@ def test_groups_that_stand_together_are_views():
 
 def test_no_rows_make_no_groups():
     assert group_by(Batch(eps_id=np.zeros(0, int))) == {}
-
-
-# ---- lookback -------------------------------------------------------------------------------------------------------
 
 
 def test_lookback_by_hand():
@@ -208,8 +200,6 @@ def test_lookback_of_a_distribution_repeats_but_puts_no_zeros():
     with pytest.raises(RowIndexError, match="'dist': Normal"):
         lookback(batch, 2, [3])
 
-
-# ---- refused --------------------------------------------------------------------------------------------------------
 
 ARRAYS_AS_IDS = np.empty(2, object)
 ARRAYS_AS_IDS[:] = [np.arange(2), np.arange(2)]

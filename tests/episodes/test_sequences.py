@@ -42,9 +42,6 @@ def naive_padded(lens: list[int], length: int, side: str) -> list[list[int]]:
     return found
 
 
-# ---- lengths --------------------------------------------------------------------------------------------------------
-
-
 @FORMS
 def test_what_lengths_say_of_rows(form):
     lens = form([2, 0, 3])
@@ -125,9 +122,6 @@ def test_more_rows_than_int32_counts_do_not_overflow_in_silence():
     assert found.tolist() == [0, 2**31]
 
 
-# ---- cut ------------------------------------------------------------------------------------------------------------
-
-
 @given(LENS)
 def test_cut_gives_views_of_each_sequence(lens):
     batch = rows(sum(lens))
@@ -136,9 +130,6 @@ def test_cut_gives_views_of_each_sequence(lens):
         : len(lens)
     ]
     assert all(np.shares_memory(part.a, batch.a) for part in parts if len(part))
-
-
-# ---- pad and unpad --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
@@ -286,9 +277,6 @@ def test_what_is_refused(call, error, text):
     with pytest.raises(error, match=text):
         call(batch)
     assert_identical(batch, rows(3))
-
-
-# ---- pack -----------------------------------------------------------------------------------------------------------
 
 
 def test_pack_by_hand():

@@ -183,8 +183,6 @@ def test_a_new_file_may_be_read_by_whom_the_process_lets(path):
     assert path.stat().st_mode & 0o777 == 0o640
 
 
-# ---- processes ------------------------------------------------------------------------------------------------------
-
 PROCESS = """
 import os, resource, signal, sys
 import numpy as np

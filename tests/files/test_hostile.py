@@ -20,8 +20,6 @@ def path(tmp_path: Any) -> Any:
     return tmp_path / "batch.safetensors"
 
 
-# ---- the header -----------------------------------------------------------------------------------------------------
-
 ONE = entry("U8", [1], 0, 1)
 HEADERS: dict[str, tuple[Any, bytes]] = {
     "no JSON": (b"{", b""),
@@ -105,8 +103,6 @@ def test_of_two_fields_with_one_name_one_or_none_is_read(path):
         assert list(load(path).__dict__) == ["a"]
 
 
-# ---- the document ---------------------------------------------------------------------------------------------------
-
 EMPTY = {"batch": {}, "class": "Batch"}
 FINE = {"version": 1, "tree": EMPTY, "crc32": {}}
 DOCUMENTS: dict[str, Any] = {
@@ -152,9 +148,6 @@ def test_deep_documents_are_refused(path):
     refused(path)
     by_hand(path, {"__metadata__": {"typedbatch": '{"a":' * 50_000}})
     refused(path)
-
-
-# ---- pickles --------------------------------------------------------------------------------------------------------
 
 
 def test_a_pickle_is_not_executed_whatever_it_is_called(path, tmp_path):

@@ -31,9 +31,6 @@ class Weights(BatchRecord):
     w: np.ndarray
 
 
-# ---- ours, read by the library --------------------------------------------------------------------------------------
-
-
 def flat(batch: Any, path: str = "") -> dict[str, Any]:
     """Arrays by their dotted names, where these are different."""
     found: dict[str, Any] = {}
@@ -102,8 +99,6 @@ def test_one_tensor_is_read_alone_and_metadata_are_text(path):
         assert file.get_slice("obs.cam")[1:].tolist() == [[3, 4, 5]]
         assert json.loads(file.metadata()["typedbatch"])["version"] == 1
 
-
-# ---- the library's, read here ---------------------------------------------------------------------------------------
 
 DTYPES = [torch.bool, torch.uint8, torch.int8, torch.int16, torch.uint16, torch.int32, torch.uint32, torch.int64]
 DTYPES += [torch.uint64, torch.float16, torch.float32, torch.float64, torch.complex64]
@@ -184,8 +179,6 @@ def test_files_that_the_library_refuses_are_refused(path):
             with pytest.raises(StorageError):
                 load(path, mmap=mmap)
 
-
-# ---- HDF5 files of h5py ---------------------------------------------------------------------------------------------
 
 VARIABLE, ASCII, FIXED = h5py.string_dtype(), h5py.string_dtype("ascii"), h5py.string_dtype("utf-8", 6)
 TEXTS: dict[str, tuple[Any, Any, Any]] = {

@@ -115,9 +115,6 @@ def test_a_compressed_batch_pickles_copies_compares_and_shows(bulk):
     assert "Compressed" in repr(batch)
 
 
-# ---- rows -----------------------------------------------------------------------------------------------------------
-
-
 def compressed() -> tuple[SampleBatch, SampleBatch]:
     plain = SampleBatch(obs={"x": np.arange(8.0).reshape(4, 2)}, new_obs=torch.arange(4), actions=np.arange(4))
     return plain, plain.copy().compress()
@@ -174,8 +171,6 @@ def test_zeros_among_compressed_rows_are_not_left_compressed_in_silence():
         assert batch.obs.tolist() == expected
 
 
-# ---- as a whole -----------------------------------------------------------------------------------------------------
-
 ROWS = {
     "int": lambda b: b[0], "slice": lambda b: b[1:], "mask": lambda b: b[[True, False, True]], "iteration": list,
     "rows": lambda b: list(b.rows()), "slice()": lambda b: b.slice(0, 2), "split": lambda b: list(b.split(2)),
@@ -212,8 +207,6 @@ def test_wholes_count_their_rows():
     with pytest.raises(StructureError, match=r"obs: 3.*the others: 2"):
         len(batch)
 
-
-# ---- refused --------------------------------------------------------------------------------------------------------
 
 REFUSED = {
     "objects": np.array([1, "a", None], object),

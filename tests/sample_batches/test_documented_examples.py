@@ -234,9 +234,6 @@ def test_single_step_input_at_a_step_and_at_the_end():
     assert lists(batch.get_single_step_input_dict(views)) == {"obs": [4], "prev_actions": [30], "seq_lens": [1]}
 
 
-# ---- MultiAgentBatch ------------------------------------------------------------------------------------------------
-
-
 def agent(number: int, times: list[int]) -> SampleBatch:
     names = np.array([f"a{number}t{time}" for time in times], object)
     return SampleBatch(obs=names, eps_id=[0] * len(times), t=times, agent_index=[number] * len(times))

@@ -101,9 +101,6 @@ def test_what_is_no_multi_agent_batch(policies, env_steps, error, text):
     assert isinstance(caught.value, TypedBatchError)
 
 
-# ---- time slices ----------------------------------------------------------------------------------------------------
-
-
 def naive_slices(policies: dict[str, SampleBatch], k: int) -> list[dict[str, list[int]]]:
     """A loop over the steps of the environment: by episode, then by time; agents in the order of their numbers."""
     keys = sorted({(int(e), int(t)) for batch in policies.values() for e, t in zip(batch.eps_id, batch.t, strict=True)})
@@ -194,9 +191,6 @@ def test_a_policy_without_the_columns_of_time_is_named(missing):
 def test_time_slices_have_at_least_one_step(k):
     with pytest.raises(SizeError, match=r"k is (1 or more|a whole number)"):
         two_policies().timeslices(k)
-
-
-# ---- what it shares with Batch --------------------------------------------------------------------------------------
 
 
 def test_copies_and_pickles_keep_classes_and_data():

@@ -15,9 +15,6 @@ def infos(count: int) -> np.ndarray:
     return np.array([f"info {i}" for i in range(count)], object)
 
 
-# ---- length ---------------------------------------------------------------------------------------------------------
-
-
 def test_a_replaced_column_counts():
     batch = SampleBatch(a=[1, 2, 3])
     batch["a"] = [1, 2, 3, 4, 5]
@@ -29,9 +26,6 @@ def test_infos_and_states_count_as_columns_do():
         len(SampleBatch(a=[1, 2, 3], infos=infos(2)))
     with pytest.raises(StructureError, match="different lengths"):
         len(SampleBatch(a=[1, 2, 3], state_in_0=[1.0, 2.0]))
-
-
-# ---- concat and copy ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("one", "two"), [("a", "ab"), ("ab", "a")])
@@ -54,9 +48,6 @@ def test_a_deep_copy_copies_objects():
     copied = batch.copy()
     copied.a[0].append("z")
     assert batch.a[0] == ["x"]
-
-
-# ---- rows and shuffling ---------------------------------------------------------------------------------------------
 
 
 def test_rows_of_infos_that_are_a_list_of_dicts():
@@ -84,12 +75,6 @@ def test_shuffle_of_zero_padded_data_is_refused_and_loses_nothing():
     assert batch.a.tolist() == [1, 0, 2, 3]
 
 
-# ---- episodes -------------------------------------------------------------------------------------------------------
-
-
-# ---- slices ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("info", [{"x": np.arange(3)}, torch.arange(3), np.arange(3)], ids=["dict", "tensor", "array"])
 def test_slicing_leaves_infos_in_the_source(info):
     batch = SampleBatch(a=[1, 2, 3], infos=info)
@@ -105,9 +90,6 @@ def test_states_that_do_not_fit_are_named(states):
     batch = SampleBatch(a=[1, 2, 3, 4, 5, 6], seq_lens=[2, 3, 1])
     with pytest.raises(StructureError, match=r"state_end|sequences 0 to"):
         batch.slice(0, 4, *states)
-
-
-# ---- padding --------------------------------------------------------------------------------------------------------
 
 
 def test_padding_twice():
@@ -127,9 +109,6 @@ def test_concat_of_different_paddings_is_refused():
     one = SampleBatch(a=[1, 2, 3], seq_lens=[1, 2])
     with pytest.raises(ValueError, match="not padded, padded to 2"):
         one.concat(SampleBatch(a=[4], seq_lens=[1]).right_zero_pad(2))
-
-
-# ---- devices, bytes, compression ------------------------------------------------------------------------------------
 
 
 def test_to_device_keeps_float64():
@@ -161,9 +140,6 @@ def test_decompressing_what_was_never_compressed_changes_nothing():
     assert batch.decompress_if_needed() == before
 
 
-# ---- input of models, equality --------------------------------------------------------------------------------------
-
-
 def test_the_shift_counts_at_step_0():
     batch = SampleBatch(obs=[1, 2], actions=[10, 20])
     views = {"prev_actions": ViewRequirement("actions", shift=-1)}
@@ -173,9 +149,6 @@ def test_the_shift_counts_at_step_0():
 def test_the_last_input_names_the_missing_new_obs():
     with pytest.raises(MissingFieldError, match="new_obs"):
         SampleBatch(obs=[1, 2]).get_single_step_input_dict({"obs": ViewRequirement()})
-
-
-# ---- several agents -------------------------------------------------------------------------------------------------
 
 
 def two_policies() -> MultiAgentBatch:

@@ -63,9 +63,6 @@ class Node(BatchRecord):
     child: Node | None = None
 
 
-# ---- for every schema ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("schema", SCHEMAS, ids=lambda schema: schema.__name__)
 def test_every_schema_of_the_library(schema):
     made = example(schema)
@@ -88,9 +85,6 @@ def test_a_protocol_and_a_record():
     assert made.rew.tolist() == pytest.approx([i / 7 for i in range(8)])
     assert not made.terminated.any()
     assert example(RolloutBatch, N=0).obs.shape == (0,)
-
-
-# ---- sizes -----------------------------------------------------------------------------------------------------------
 
 
 def test_each_name_has_one_size():
@@ -148,9 +142,6 @@ def test_a_schema_that_holds_itself_ends():
 def test_kinds_of_fields(hint, check):
     schema: Any = type("Odd", (BatchRecord,), {"__annotations__": {"it": hint, "rows": Array}})
     assert check(example(schema)["it"])
-
-
-# ---- rules -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -234,9 +225,6 @@ def test_rules_across_fields_are_asked_too():
     assert example(Two, fields={"b": np.full(4, 9.0)}).b[0] == 9
 
 
-# ---- fields that are given -------------------------------------------------------------------------------------------
-
-
 def test_fields_that_are_given():
     obs = np.ones((4, 7))
     left = np.ones((4, 3, 3), np.uint8)
@@ -244,9 +232,6 @@ def test_fields_that_are_given():
     assert example(Pixels, fields={"cams.left": left}).cams.left is left
     with pytest.raises(SchemaError, match=r"batch\.obs +N is 5"):
         example(RolloutBatchProtocol, fields={"obs": np.zeros(5)})
-
-
-# ---- refused ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

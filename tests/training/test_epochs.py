@@ -106,9 +106,6 @@ def test_what_cannot_be_trained_is_refused_at_the_start():
         off(VectorReplayBuffer(100, 2), lambda batch, slots: {}, updates_per_step=-1)
 
 
-# ---- how many steps -------------------------------------------------------------------------------------------------
-
-
 def steps_of(training):
     return [(epoch.step, epoch.collected.steps, epoch.updates) for epoch in training]
 
@@ -201,9 +198,6 @@ def test_a_buffer_that_is_only_filled():
     assert steps_of(off(buffer, learn, warmup=40, updates_per_step=0)) == [(20, 20, 0), (40, 40 - 20, 0)]
 
 
-# ---- logging --------------------------------------------------------------------------------------------------------
-
-
 def test_tensorboard_takes_the_metrics(tmp_path):
     from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 
@@ -222,9 +216,6 @@ def test_a_bar_shows_the_steps(capsys):
     for _ in on(lambda batch: {}, progress=True):
         break
     assert "30/75" in capsys.readouterr().out
-
-
-# ---- resuming -------------------------------------------------------------------------------------------------------
 
 
 class Learner:

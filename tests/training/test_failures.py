@@ -320,9 +320,6 @@ def test_last_observations_that_are_not_there_are_missed(kept):
 BOX = gym.spaces.Box(-1, 1, (2,))
 
 
-# ---- what does not fit ----------------------------------------------------------------------------------------------
-
-
 def test_a_vector_that_does_not_say_how_it_resets_is_refused():
     envs = sync(Count(3))
     envs.metadata = {}

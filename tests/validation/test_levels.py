@@ -196,9 +196,6 @@ def test_a_mistake_in_the_environment_is_not_passed_over():
     assert "TYPEDBATCH_CHECK is 'vlaues'; the levels are 'off', 'structure', 'values'" in run.stderr
 
 
-# ---- the first rows ------------------------------------------------------------------------------------------------
-
-
 class Weighted(BatchRecord):
     rew: Annotated[NDArray[np.float64], Finite]
     weight: NDArray[np.float64]

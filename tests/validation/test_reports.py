@@ -146,9 +146,6 @@ def hints(batch: object, schema: Any) -> set[str]:
     return {problem.hint for problem in refused(batch, schema).problems}
 
 
-# ---- arrays and tensors at once --------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("schema", [LogpOldProtocol[Both], LogpOldBatch[Both], LogpOldProtocol[Both, Both, Both]])
 def test_a_declaration_of_both_takes_both(schema: Any):
     assert conforms(processed(), schema)
@@ -190,9 +187,6 @@ def test_what_has_no_parameter_has_no_both():
 
     (hint,) = hints(Batch(fields(goal=torch.zeros(N))), Goal)
     assert hint == "it is of the torch kind; convert(batch, Goal) changes that"
-
-
-# ---- nested observations ---------------------------------------------------------------------------------------------
 
 
 def declared(source: str, name: str) -> Any:
@@ -241,9 +235,6 @@ def test_a_declaration_of_ones_own_with_parameters_of_its_own():
 def test_nothing_is_proposed_for_a_nested_reward():
     (problem,) = refused(Batch(fields(rew=Batch(a=np.zeros(N)))), RolloutBatchProtocol).problems
     assert (problem.path, problem.hint) == ("rew", "")
-
-
-# ---- batches of other libraries --------------------------------------------------------------------------------------
 
 
 @tensordict.tensorclass

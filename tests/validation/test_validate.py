@@ -64,9 +64,6 @@ def problems(batch: object, schema: Any) -> list[tuple[str, str]]:
     return [(problem.path, problem.code.split()[0]) for problem in caught.value.problems]
 
 
-# ---- validate ------------------------------------------------------------------------------------------------------
-
-
 def test_a_protocol_hands_out_the_very_same_object():
     batch = Batch(fields())
     assert validate(batch, RolloutBatchProtocol) is batch
@@ -197,9 +194,6 @@ def test_the_error_carries_its_problems_through_pickle_and_json():
     assert error.to_dict()["problems"][0]["path"] == "rew"
 
 
-# ---- extend and convert --------------------------------------------------------------------------------------------
-
-
 def test_extend_makes_the_next_stage_and_leaves_the_source_alone():
     rollout = RolloutBatch(**fields())
     returns = np.ones(N)
@@ -267,9 +261,6 @@ def test_convert_reaches_nested_observations():
 def test_convert_names_the_field_that_cannot_become_a_tensor():
     with pytest.raises(LeafError, match=r"field 'rew': .* cannot become a tensor"):
         convert(Batch(fields(rew=np.zeros(N, np.longdouble))), RolloutBatch[Tensor])
-
-
-# ---- checked -------------------------------------------------------------------------------------------------------
 
 
 @checked
