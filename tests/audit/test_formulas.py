@@ -69,12 +69,9 @@ def sampled(speaker: Speaker, apart: float = 0.01) -> Sampled:
     tokens = speaker.batch()
     shape = tokens.response_ids.shape
     return Sampled(
-        response_ids=tokens.response_ids,
-        response_mask=tokens.response_mask,
-        advantages=tokens.advantages.clone(),
-        rollout_logp=tokens.old_logp + apart * torch.randn(shape),
-        old_logp=tokens.old_logp,
-    )
+        response_ids=tokens.response_ids, response_mask=tokens.response_mask, advantages=tokens.advantages.clone(),
+        rollout_logp=tokens.old_logp + apart * torch.randn(shape), old_logp=tokens.old_logp,
+    )  # fmt: skip
 
 
 def corrected(speaker: Speaker, weight: Any) -> Any:

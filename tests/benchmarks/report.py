@@ -237,13 +237,10 @@ class Report:
             if missed:
                 self.missed[f"growth: {row.kind}"] = []
             table.add_row(
-                row.kind,
-                f"{row.counts[0]} to {row.counts[-1]}",
-                *(f"{one:.2f}" for one in row.seconds),
-                f"[bold red]{row.growth:.2f} ![/]" if missed else f"{row.growth:.2f}",
-                f"{GROWTH_OF_PROGRAMS_BAR:.2f}",
+                row.kind, f"{row.counts[0]} to {row.counts[-1]}", *(f"{one:.2f}" for one in row.seconds),
+                f"[bold red]{row.growth:.2f} ![/]" if missed else f"{row.growth:.2f}", f"{GROWTH_OF_PROGRAMS_BAR:.2f}",
                 f"{row.ratio:.1f}",
-            )
+            )  # fmt: skip
         self._print(table)
 
     def checking(self, checking: Checking) -> None:

@@ -390,12 +390,9 @@ class Kept(BatchRecord):
 def kept() -> Kept:
     turns = Ragged(Turns(ids=torch.arange(5)), [2, 3])
     return Kept(
-        response_ids=torch.arange(6).reshape(2, 3),
-        rewards=torch.tensor([0.5, 1.0]),
-        uid=objects(["a", "b"]),
-        turns=turns,
-        box=np.ones((2, 2)),
-    )
+        response_ids=torch.arange(6).reshape(2, 3), rewards=torch.tensor([0.5, 1.0]), uid=objects(["a", "b"]),
+        turns=turns, box=np.ones((2, 2)),
+    )  # fmt: skip
 
 
 def test_a_record_says_what_was_a_tensor(tmp_path):

@@ -87,14 +87,9 @@ def played(env: gym.Env[Any, Any], seed: int, with_infos: bool) -> EpisodeBuffer
         done = terminated or truncated
     act, rew, terminated, truncated = (list(column) for column in zip(*rows, strict=True))
     return EpisodeBuffer(
-        seed=seed,
-        observations=in_columns(all_obs),
-        actions=in_columns(act),
-        rewards=rew,
-        terminations=terminated,
-        truncations=truncated,
-        infos=in_columns(infos) if with_infos and infos[0] else None,
-    )
+        seed=seed, observations=in_columns(all_obs), actions=in_columns(act), rewards=rew, terminations=terminated,
+        truncations=truncated, infos=in_columns(infos) if with_infos and infos[0] else None,
+    )  # fmt: skip
 
 
 def dataset_of(buffers: list[EpisodeBuffer], name: str, data_format: str, tag: str = "mine") -> MinariDataset:

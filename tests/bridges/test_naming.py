@@ -181,14 +181,9 @@ def test_the_class(to):
 def test_a_rollout_of_rllib_is_one_for_the_protocol():
     flags = np.zeros(2, bool)
     theirs = SampleBatch(
-        obs=np.zeros((2, 3)),
-        new_obs=np.ones((2, 3)),
-        actions=np.zeros(2, int),
-        rewards=np.zeros(2),
-        terminateds=flags,
-        truncateds=flags,
-        infos={"t": np.arange(2)},
-    )
+        obs=np.zeros((2, 3)), new_obs=np.ones((2, 3)), actions=np.zeros(2, int), rewards=np.zeros(2),
+        terminateds=flags, truncateds=flags, infos={"t": np.arange(2)},
+    )  # fmt: skip
     assert validate(rename(theirs, "tianshou"), RolloutBatchProtocol).obs_next is theirs.new_obs
 
 

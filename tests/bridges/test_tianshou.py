@@ -49,15 +49,10 @@ def test_there_and_back_with_the_very_same_leaves(batch):
 
 def test_theirs_with_leaves_of_every_kind():
     theirs = ts.Batch(
-        array=np.arange(3),
-        tensor=torch.arange(3),
-        nested=ts.Batch(deep={"leaf": np.zeros(3)}),
-        objects=np.array(["a", None, {1}], object),
-        dist=Normal(torch.zeros(3), torch.ones(3)),
-        text="text",
-        nothing=None,
-        reserved=ts.Batch(),
-    )
+        array=np.arange(3), tensor=torch.arange(3), nested=ts.Batch(deep={"leaf": np.zeros(3)}),
+        objects=np.array(["a", None, {1}], object), dist=Normal(torch.zeros(3), torch.ones(3)), text="text",
+        nothing=None, reserved=ts.Batch(),
+    )  # fmt: skip
     ours = from_tianshou(theirs)
     assert_same_leaves(ours, theirs)
     assert ours.reserved == Batch()

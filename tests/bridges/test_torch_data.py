@@ -400,20 +400,13 @@ class Scored(BatchRecord):
 def everything(rows: int, first: int = 0) -> Batch:
     numbers = torch.arange(first, first + rows)
     return Batch(
-        ids=numbers,
-        wide=numbers[:, None].expand(rows, 3).to(torch.float32).requires_grad_(),
-        half=numbers.to(torch.bfloat16),
-        mask=numbers % 2 == 0,
-        turned=torch.stack([numbers, -numbers]).T,
-        array=np.arange(first, first + rows),
-        backwards=np.arange(first, first + rows)[::-1],
-        complex=np.arange(rows) * 1j,
-        long=np.arange(rows).astype(np.longdouble),
-        at=np.arange(rows).astype("M8[s]"),
+        ids=numbers, wide=numbers[:, None].expand(rows, 3).to(torch.float32).requires_grad_(),
+        half=numbers.to(torch.bfloat16), mask=numbers % 2 == 0, turned=torch.stack([numbers, -numbers]).T,
+        array=np.arange(first, first + rows), backwards=np.arange(first, first + rows)[::-1],
+        complex=np.arange(rows) * 1j, long=np.arange(rows).astype(np.longdouble), at=np.arange(rows).astype("M8[s]"),
         uid=np.array([f"row {i}" for i in range(first, first + rows)], object),
-        n={"none": None, "x": numbers * 2.0, "reserved": Batch()},
-        dist=Normal(numbers * 1.0, torch.ones(rows)),
-    )
+        n={"none": None, "x": numbers * 2.0, "reserved": Batch()}, dist=Normal(numbers * 1.0, torch.ones(rows)),
+    )  # fmt: skip
 
 
 def check_broadcast(rank: int) -> None:

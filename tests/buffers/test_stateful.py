@@ -42,16 +42,11 @@ class Buffers(RuleBasedStateMachine):
     numbers = 0
 
     @initialize(
-        size=st.integers(1, 12),
-        rings=st.integers(1, 3),
-        vector=st.booleans(),
-        kind=st.sampled_from(["plain", "cached", "prioritized", "hindsight"]),
-        ignore_obs_next=st.booleans(),
-        stack_num=st.integers(1, 3),
-        on_disk=st.booleans(),
-        horizon=st.integers(1, 3),
+        size=st.integers(1, 12), rings=st.integers(1, 3), vector=st.booleans(),
+        kind=st.sampled_from(["plain", "cached", "prioritized", "hindsight"]), ignore_obs_next=st.booleans(),
+        stack_num=st.integers(1, 3), on_disk=st.booleans(), horizon=st.integers(1, 3),
         future_k=st.sampled_from([1.0, 2.0, float("inf")]),
-    )
+    )  # fmt: skip
     def make(self, size, rings, vector, kind, ignore_obs_next, stack_num, on_disk, horizon, future_k):
         self.folder = tempfile.TemporaryDirectory()
         self.path = Path(self.folder.name, "buffer") if on_disk else None
@@ -135,12 +130,9 @@ class Buffers(RuleBasedStateMachine):
             self.check_parts()
 
     @rule(
-        size=st.integers(1, 9),
-        rings=st.sampled_from(["one", "as many"]),
-        adds=st.lists(flags, max_size=12),
-        extra=st.booleans(),
-        ignore_obs_next=st.booleans(),
-    )
+        size=st.integers(1, 9), rings=st.sampled_from(["one", "as many"]), adds=st.lists(flags, max_size=12),
+        extra=st.booleans(), ignore_obs_next=st.booleans(),
+    )  # fmt: skip
     def update(self, size, rings, adds, extra, ignore_obs_next):
         count = 1 if rings == "one" or self.cached else len(self.model.rings)
         other = VectorReplayBuffer(size, count, ignore_obs_next=ignore_obs_next)

@@ -464,12 +464,9 @@ def test_the_oldest_mypy_finds_the_same(tmp_path, without_torch):
 def test_it_checks_again_when_a_file_changes(tmp_path, environment):
     project(tmp_path, {"a.py": "x = 1\n"})
     watching = subprocess.Popen(
-        command(tmp_path, environment, "--watch"),
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        command(tmp_path, environment, "--watch"), cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         text=True,
-    )
+    )  # fmt: skip
     assert watching.stdout is not None
     try:
         assert watching.stdout.readline() == "no findings\n"

@@ -21,14 +21,9 @@ LENS = st.lists(st.integers(0, 4), max_size=4)
 
 def steps(count: int, **more: Any) -> Batch:
     return Batch(
-        a=np.arange(1, count + 1),
-        obs={"x": np.arange(1.0, count + 1)[:, None]},
-        t=torch.arange(1.0, count + 1),
-        o=np.array([f"o{i + 1}" for i in range(count)], object),
-        nothing=None,
-        reserved=Batch(),
-        **more,
-    )
+        a=np.arange(1, count + 1), obs={"x": np.arange(1.0, count + 1)[:, None]}, t=torch.arange(1.0, count + 1),
+        o=np.array([f"o{i + 1}" for i in range(count)], object), nothing=None, reserved=Batch(), **more,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -24,13 +24,9 @@ FORMS = pytest.mark.parametrize("form", [list, tuple, np.array, np.uint8, torch.
 
 def rows(count: int) -> Batch:
     return Batch(
-        a=np.arange(1, count + 1),
-        obs={"x": np.arange(2.0 * count).reshape(count, 2)},
-        t=torch.arange(1.0, count + 1),
-        o=np.array([f"o{i}" for i in range(count)], object),
-        nothing=None,
-        reserved=Batch(),
-    )
+        a=np.arange(1, count + 1), obs={"x": np.arange(2.0 * count).reshape(count, 2)}, t=torch.arange(1.0, count + 1),
+        o=np.array([f"o{i}" for i in range(count)], object), nothing=None, reserved=Batch(),
+    )  # fmt: skip
 
 
 def naive_padded(lens: list[int], length: int, side: str) -> list[list[int]]:

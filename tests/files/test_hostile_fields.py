@@ -66,13 +66,8 @@ NODES: dict[str, Any] = {
             "class": "MultiAgentBatch",
         }
         for policies, count in (
-            (STEPS, {"json": 0}),
-            ({"array": "i"}, {"json": 0}),
-            (EMPTY, {"json": -1}),
-            (EMPTY, {"json": 9}),
-            (EMPTY, {"json": None}),
-            (EMPTY, {"json": float("nan")}),
-            (EMPTY, {"array": "i"}),
+            (STEPS, {"json": 0}), ({"array": "i"}, {"json": 0}), (EMPTY, {"json": -1}), (EMPTY, {"json": 9}),
+            (EMPTY, {"json": None}), (EMPTY, {"json": float("nan")}), (EMPTY, {"array": "i"}),
             ({"batch": {"p": {"json": 1}}, "class": "Batch"}, {"json": 0}),
         )
     },

@@ -229,14 +229,11 @@ CHANGED_BY_NUMPY = [
 def test_no_whole_number_changes_where_numpy_would_make_a_float_of_it(values):
     assert np.asarray(values).dtype.kind in "fc"
     made = [
-        Batch(x=values).x,
-        Batch(x=[values]).x[0],
-        Batch([{"x": value} for value in values]).x,
+        Batch(x=values).x, Batch(x=[values]).x[0], Batch([{"x": value} for value in values]).x,
         Batch.from_rows([{"x": value} for value in values]).x,
-        Batch.from_rows([{"n": {"x": value}} for value in values]).n.x,
-        Ragged.from_lists({"x": [values]}).values.x,
+        Batch.from_rows([{"n": {"x": value}} for value in values]).n.x, Ragged.from_lists({"x": [values]}).values.x,
         Ragged.from_lists({"x": [[value] for value in values]}).values.x,
-    ]
+    ]  # fmt: skip
     for column in made:
         assert column.dtype == object
         assert column.tolist() == values

@@ -171,14 +171,11 @@ except ValueError as error:
 def test_order_and_texts_do_not_depend_on_the_hash_seed():
     printed = [
         subprocess.run(
-            [sys.executable, "-c", ORDER],
-            env={**os.environ, "PYTHONHASHSEED": seed},
-            capture_output=True,
-            text=True,
+            [sys.executable, "-c", ORDER], env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True,
             check=True,
         ).stdout
         for seed in ("1", "2", "77")
-    ]
+    ]  # fmt: skip
     assert "['obs', 'act', 'rew', 'done', 'info', 'policy', 'weight', 'adv']" in printed[0]
     assert len(set(printed)) == 1
 

@@ -169,13 +169,10 @@ def test_nan_in_a_tensor_is_found(dtype):
 
 def test_dropnull_keeps_shapes_kinds_and_dtypes():
     batch = Batch(
-        obs=np.arange(12.0, dtype=np.float32).reshape(2, 3, 2),
-        t=torch.ones(2, 4),
-        n={"deep": np.ones((2, 1), np.int8)},
-        o=["x", "y"],
-        rew=[1.0, np.nan],
+        obs=np.arange(12.0, dtype=np.float32).reshape(2, 3, 2), t=torch.ones(2, 4),
+        n={"deep": np.ones((2, 1), np.int8)}, o=["x", "y"], rew=[1.0, np.nan],
         dist=Normal(torch.zeros(2), torch.ones(2)),
-    )
+    )  # fmt: skip
     clean = batch.dropnull()
     assert_array(clean.obs, batch.obs[:1], "float32")
     assert type(clean.t) is torch.Tensor

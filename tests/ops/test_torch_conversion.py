@@ -94,14 +94,10 @@ def test_tensors_without_elements_are_written_like_any_other(shape):
 
 def tokens(rows: int = 2) -> Batch:
     return Batch(
-        ids=torch.full((rows, 3), 151643),
-        logp=torch.zeros(rows, 3),
-        mask=torch.ones(rows, 3, dtype=torch.bool),
-        n={"value": torch.zeros(rows, dtype=torch.float64), "none": None},
-        uid=np.array(["a"] * rows, object),
-        at=np.zeros(rows, "M8[s]"),
-        reserved=Batch(),
-    )
+        ids=torch.full((rows, 3), 151643), logp=torch.zeros(rows, 3), mask=torch.ones(rows, 3, dtype=torch.bool),
+        n={"value": torch.zeros(rows, dtype=torch.float64), "none": None}, uid=np.array(["a"] * rows, object),
+        at=np.zeros(rows, "M8[s]"), reserved=Batch(),
+    )  # fmt: skip
 
 
 def test_every_tensor_is_moved_and_the_batch_stays():

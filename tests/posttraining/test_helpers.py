@@ -222,13 +222,10 @@ def test_parts_that_cannot_be_are_refused():
 
 def test_sides_of_pairs_are_sequences_with_masks_of_their_own():
     pairs = Pairs(
-        prompt_ids=torch.ones(2, 1).long(),
-        prompt_mask=torch.ones(2, 1).bool(),
-        chosen_ids=torch.tensor([[1, 2], [3, 4]]),
-        chosen_mask=torch.ones(2, 2).bool(),
-        rejected_ids=torch.tensor([[5, 6, 7], [8, 9, 1]]),
-        rejected_mask=torch.tensor([[1, 1, 1], [1, 0, 0]]).bool(),
-    )
+        prompt_ids=torch.ones(2, 1).long(), prompt_mask=torch.ones(2, 1).bool(),
+        chosen_ids=torch.tensor([[1, 2], [3, 4]]), chosen_mask=torch.ones(2, 2).bool(),
+        rejected_ids=torch.tensor([[5, 6, 7], [8, 9, 1]]), rejected_mask=torch.tensor([[1, 1, 1], [1, 0, 0]]).bool(),
+    )  # fmt: skip
     pairs.meta["temperature"] = 1.0
     assert type(pairs.chosen) is Sequences
     assert validate(pairs.rejected, Sequences).response_ids.data_ptr() == pairs.rejected_ids.data_ptr()

@@ -209,20 +209,14 @@ def test_wholes_count_their_rows():
 
 
 REFUSED = {
-    "objects": np.array([1, "a", None], object),
-    "text": np.array(["a", "b"]),
-    "None": None,
-    "reserved": Batch(),
-    "a scalar": 3.0,
-    "a distribution": torch.distributions.Normal(torch.zeros(3), 1.0),
+    "objects": np.array([1, "a", None], object), "text": np.array(["a", "b"]), "None": None, "reserved": Batch(),
+    "a scalar": 3.0, "a distribution": torch.distributions.Normal(torch.zeros(3), 1.0),
     "objects inside": {"x": np.arange(2), "y": np.array([1, None], object)},
-    "reserved inside": {"x": np.arange(2), "y": Batch()},
-    "records with objects": np.zeros(2, [("x", object)]),
+    "reserved inside": {"x": np.arange(2), "y": Batch()}, "records with objects": np.zeros(2, [("x", object)]),
     "records": np.array([(1, 2.0), (3, 4.0)], [("x", "i4"), ("y", "f8")]),
-    "masked": np.ma.masked_array([1, 2], [True, False]),
-    "sparse": torch.eye(3).to_sparse(),
+    "masked": np.ma.masked_array([1, 2], [True, False]), "sparse": torch.eye(3).to_sparse(),
     "meta": torch.ones(3, device="meta"),
-}
+}  # fmt: skip
 
 
 @BULK

@@ -19,15 +19,10 @@ def lists(batch: Batch) -> dict[str, list]:
 
 def test_the_typical_sample_batch():
     batch = SampleBatch(
-        action_logp=np.full(200, -0.69, np.float32),
-        actions=np.arange(200) % 2,
-        dones=np.arange(200) % 20 == 19,
-        infos=[{} for _ in range(200)],
-        new_obs=np.zeros((200, 4), np.float32),
-        obs=np.zeros((200, 4), np.float32),
-        rewards=np.ones(200, np.float32),
-        t=np.arange(200) % 35,
-    )
+        action_logp=np.full(200, -0.69, np.float32), actions=np.arange(200) % 2, dones=np.arange(200) % 20 == 19,
+        infos=[{} for _ in range(200)], new_obs=np.zeros((200, 4), np.float32), obs=np.zeros((200, 4), np.float32),
+        rewards=np.ones(200, np.float32), t=np.arange(200) % 35,
+    )  # fmt: skip
     assert len(batch) == batch.count == 200
     assert batch[7:9].obs.shape == (2, 4)
     assert len(batch.split_by_episode()) == 10

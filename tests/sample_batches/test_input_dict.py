@@ -18,12 +18,9 @@ from typedbatch.sample_batches.input_dict import ViewRequirement
 
 def trajectory() -> SampleBatch:
     return SampleBatch(
-        obs=[1, 2, 3],
-        new_obs=[2, 3, 4],
-        actions=[10, 20, 30],
-        rewards=[0.1, 0.2, 0.3],
+        obs=[1, 2, 3], new_obs=[2, 3, 4], actions=[10, 20, 30], rewards=[0.1, 0.2, 0.3],
         cam={"x": [[1.0], [2.0], [3.0]]},
-    )
+    )  # fmt: skip
 
 
 def read(index: Any = "last", batch: SampleBatch | None = None, **views: ViewRequirement) -> SampleBatch:

@@ -34,12 +34,9 @@ class Trajectory(BatchProtocol, Protocol):
 
 def trajectory() -> SampleBatch:
     return SampleBatch(
-        obs={"cam": np.arange(10.0).reshape(5, 2), "pos": torch.arange(5)},
-        actions=[0, 1, 2, 3, 4],
-        infos=np.array(["a", "b", None, {1}, "e"], object),
-        nothing=None,
-        reserved=Batch(),
-    )
+        obs={"cam": np.arange(10.0).reshape(5, 2), "pos": torch.arange(5)}, actions=[0, 1, 2, 3, 4],
+        infos=np.array(["a", "b", None, {1}, "e"], object), nothing=None, reserved=Batch(),
+    )  # fmt: skip
 
 
 def test_a_sample_batch_is_a_batch():

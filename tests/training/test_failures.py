@@ -386,18 +386,14 @@ PAIR = gym.spaces.Dict({"arm": BOX, "grip": gym.spaces.Discrete(2)})
         (gym.spaces.Discrete(3), np.zeros(2), errors.LeafError, r"Discrete\(3\) takes int64, got f64\[2\]"),
         (gym.spaces.Discrete(3), np.zeros((2, 1), int), errors.StructureError, r"expected shape \[2\] for 2 env"),
         (
-            gym.spaces.Discrete(3),
-            np.array([0, 3]),
-            errors.StructureError,
+            gym.spaces.Discrete(3), np.array([0, 3]), errors.StructureError,
             r"expected actions in Discrete\(3\), got values from 0 to 3",
         ),
         (gym.spaces.Discrete(3, start=1), np.array([0, 1]), errors.StructureError, "got values from 0 to 1"),
         (gym.spaces.Discrete(3), np.zeros(3, int), errors.StructureError, r"got i64\[3\]"),
         (gym.spaces.Discrete(2), np.zeros(2, bool), errors.LeafError, r"takes int64, got bool\[2\]; .astype\(np.int64"),
         (
-            gym.spaces.MultiDiscrete([2]),
-            np.zeros((2, 1), bool),
-            errors.LeafError,
+            gym.spaces.MultiDiscrete([2]), np.zeros((2, 1), bool), errors.LeafError,
             r"Discrete\(\[2\]\) takes int64, got b",
         ),
         (BOX, np.zeros(2, np.float32), errors.StructureError, r"expected shape \[2, 2\]"),
@@ -407,7 +403,7 @@ PAIR = gym.spaces.Dict({"arm": BOX, "grip": gym.spaces.Discrete(2)})
         (PAIR, Batch(arm=np.zeros((2, 2))), errors.StructureError, "expected a batch of arm, grip, got arm"),
         (PAIR, Batch(arm=np.zeros((2, 3)), grip=np.zeros(2, int)), errors.StructureError, "'act.arm': expected shape"),
     ],
-)
+)  # fmt: skip
 def test_actions_that_are_not_those_of_the_environments_are_refused_before_a_step(space, act, error, text):
     class Spaced(Count):
         def __init__(self):

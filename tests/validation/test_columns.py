@@ -193,17 +193,12 @@ NUMBERS = {
     "optional": NDArray[Any] | None, "in a union": NDArray[Any] | Tensor, "in a dict": dict[str, NDArray[Any]],
 }  # fmt: skip
 RAGGED_ITEMS = {
-    "lists": [[0.0, 0.0], [0.1]],
-    "nested lists": [[[1], [2, 3]], [[4], [5, 6]]],
-    "lists as objects": objects([[1, 2], [3, 4]]),
-    "arrays": objects([np.zeros(2), np.zeros(3)]),
-    "numbers as objects": objects([1, 2]),
-    "numbers and None": objects([1.0, None]),
-    "None": objects([None, None]),
-    "dicts": objects([{"a": 1}, {}]),
-    "text and numbers": objects(["a", 1]),
+    "lists": [[0.0, 0.0], [0.1]], "nested lists": [[[1], [2, 3]], [[4], [5, 6]]],
+    "lists as objects": objects([[1, 2], [3, 4]]), "arrays": objects([np.zeros(2), np.zeros(3)]),
+    "numbers as objects": objects([1, 2]), "numbers and None": objects([1.0, None]), "None": objects([None, None]),
+    "dicts": objects([{"a": 1}, {}]), "text and numbers": objects(["a", 1]),
     "masked": np.ma.array([[1], [1, 2]], mask=[0, 0], dtype=object),
-}
+}  # fmt: skip
 
 
 def declared(hint: Any) -> Any:

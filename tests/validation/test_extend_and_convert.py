@@ -75,14 +75,10 @@ def test_convert_leaves_none_and_distributions():
 
 def rollout(rows: int = 3) -> RolloutBatch:
     return RolloutBatch(
-        obs=np.zeros((rows, 2), np.float32),
-        obs_next=np.zeros((rows, 2), np.float32),
-        act=np.arange(rows),
-        rew=np.ones(rows),
-        terminated=np.zeros(rows, bool),
-        truncated=np.zeros(rows, bool),
+        obs=np.zeros((rows, 2), np.float32), obs_next=np.zeros((rows, 2), np.float32), act=np.arange(rows),
+        rew=np.ones(rows), terminated=np.zeros(rows, bool), truncated=np.zeros(rows, bool),
         info=Batch(score=np.ones(rows)),
-    )
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("device", [None, "cpu", torch.device("cpu")])

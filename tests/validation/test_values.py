@@ -316,13 +316,10 @@ def data() -> dict[str, Array]:
     score = rng.normal(size=(ROWS // 2, 2))
     old = -rng.exponential(size=(ROWS, TOKENS))
     return {
-        "mask": mask,
-        "length": mask.sum(1),
-        "adv": (score - score.mean(1, keepdims=True)).reshape(-1)[:, None] * mask,
-        "uid": np.array([f"prompt {row // 2}" for row in range(ROWS)], object),
-        "old": old,
+        "mask": mask, "length": mask.sum(1), "adv": (score - score.mean(1, keepdims=True)).reshape(-1)[:, None] * mask,
+        "uid": np.array([f"prompt {row // 2}" for row in range(ROWS)], object), "old": old,
         "sampled": old + 0.02 * rng.normal(size=old.shape),
-    }
+    }  # fmt: skip
 
 
 def masked(row: int) -> dict[str, Array]:
