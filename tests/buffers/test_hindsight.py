@@ -89,15 +89,6 @@ def test_each_later_step_within_the_horizon_comes_up_as_a_goal(horizon):
     assert seen == {slot: {float(goal) for goal in range(slot + 1, min(6, slot + 1 + horizon))} for slot in range(5)}
 
 
-def test_so_many_episodes_get_another_goal_for_each_that_keeps_its_own():
-    buffer = HERReplayBuffer(1000, distance, 1, future_k=4.0)
-    buffer.set_batch(goal_transitions(np.arange(1000), terminated=True))
-    buffer.rewrite_transitions(np.arange(1000))
-    others = (buffer[:].obs.desired_goal != OWN).mean()
-    assert 0.7 < others < 0.8
-    assert buffer.future_p == 0.75
-
-
 @pytest.mark.filterwarnings("ignore:with ignore_obs_next=True")
 @pytest.mark.parametrize("rings", [1, 2])
 @pytest.mark.parametrize("ignore_obs_next", [False, True])
@@ -343,12 +334,6 @@ def test_rows_that_reach_another_goal_are_terminated_and_others_are_not():
     assert stored_rows(buffer).terminated.tolist() == [False] * 4 + [True]
     buffer.add(goal_transitions([9]), buffer_ids=[0])
     assert buffer[:].terminated.tolist() == [False] * 4 + [True, False]
-
-
-def test_flags_stay_as_they_are_without_the_function():
-    buffer = walked(5)
-    buffer.sample(4)
-    assert buffer[:].terminated.tolist() == [False] * 4 + [True]
 
 
 @pytest.mark.parametrize("tensors", [False, True])

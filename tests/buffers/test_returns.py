@@ -115,23 +115,6 @@ def returns_of(buffer: ReplayBuffer, n_step: int, q: float = 100.0) -> list[floa
     return out.returns.tolist()
 
 
-@pytest.mark.parametrize(
-    ("flags", "n_step", "expected"),
-    [
-        ("...", 1, [51.0, 51.0, 51.0]),
-        ("...", 2, [26.5, 26.5, 51.0]),  # what comes after the last row is not known, so its value stands for it
-        ("..T", 1, [51.0, 51.0, 1.0]),
-        ("..T", 2, [26.5, 1.5, 1.0]),
-        ("..T", 9, [1.75, 1.5, 1.0]),
-        ("..L", 9, [14.25, 26.5, 51.0]),  # stopped for lack of time: there would have been more
-        ("..B", 9, [1.75, 1.5, 1.0]),
-        (".T.L", 3, [1.5, 1.0, 26.5, 51.0]),
-    ],
-)
-def test_episodes_that_end_end_their_returns(flags, n_step, expected):
-    assert returns_of(episode(flags), n_step) == expected
-
-
 def test_a_value_that_is_not_a_number_does_not_count_behind_a_terminated_row():
     assert returns_of(episode(".T"), 1, q=float("nan"))[1] == 1.0
     assert returns_of(episode(".T"), 2, q=float("inf")) == [1.5, 1.0]
@@ -294,22 +277,6 @@ def test_without_values_returns_are_discounted_sums_of_rewards(history, gamma):
     expected = naive_advantages(kept, nothing, nothing, gamma, 1.0)
     np.testing.assert_allclose(returns, expected, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(advantages, expected, rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("flags", "expected"),
-    [
-        ("...", [14.25, 26.5, 51.0]), ("..T", [1.75, 1.5, 1.0]), ("..L", [14.25, 26.5, 51.0]),
-        ("..B", [1.75, 1.5, 1.0]), (".TL", [1.5, 1.0, 51.0]),
-    ],
-)  # fmt: skip
-def test_only_a_terminated_episode_is_worth_nothing_afterwards(flags, expected):
-    for values in (np.array([6.0, 7.0, 100.0]), torch.tensor([6.0, 7.0, 100.0])):
-        buffer = episode(flags)
-        now = np.array([5.0, 6.0, 7.0])
-        returns, advantages = compute_episodic_return(buffer[:], buffer, np.arange(3), values, now, 0.5, 1.0)
-        assert returns.tolist() == expected
-        assert advantages.tolist() == (np.array(expected) - now).tolist()
 
 
 def test_without_a_buffer_the_batch_ends_its_last_episode():
