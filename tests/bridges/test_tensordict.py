@@ -80,17 +80,6 @@ def test_arrays_become_tensors_on_the_same_memory(batch):
             assert addresses(back)[path] == leaf.ctypes.data, path
 
 
-def test_a_write_is_seen_on_both_sides():
-    batch = Batch(obs={"cam": np.zeros(3)}, ids=torch.arange(3))
-    data = to_tensordict(batch)
-    data["obs", "cam"][1] = 5
-    data["ids"][0] = 7
-    assert batch.obs.cam.tolist() == [0, 5, 0]
-    assert batch.ids.tolist() == [7, 1, 2]
-    from_tensordict(data).obs.cam[2] = 6
-    assert batch.obs.cam.tolist() == [0, 5, 6]
-
-
 def test_tensors_are_the_very_same():
     tensor = torch.zeros(3, requires_grad=True)
     data = to_tensordict(Batch(a={"b": tensor}))

@@ -101,14 +101,6 @@ def test_the_outer_batches_are_new():
     assert list(theirs.a.get_keys()) == ["b", "c"]
 
 
-def test_a_write_is_seen_on_both_sides():
-    ours = Batch(obs={"cam": np.zeros(2)})
-    theirs = to_tianshou(ours)
-    theirs.obs.cam[0] = 1
-    from_tianshou(theirs).obs.cam[1] = 2
-    assert ours.obs.cam.tolist() == [1, 2]
-
-
 def test_records_and_sample_batches():
     flags = np.zeros(2, bool)
     record = RolloutBatch(
@@ -154,10 +146,6 @@ def test_dicts_in_object_arrays_stay_dicts():
     batch.n.__dict__["o"] = objects
     assert from_tianshou(to_tianshou(batch)).n.o is objects
 
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    import tianshou.data as ts
 
 Step = tuple[list[int], list[bool], list[bool]]
 SLOTS = 4

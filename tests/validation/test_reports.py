@@ -66,11 +66,6 @@ def test_the_hint_to_convert_names_the_schema_of_the_whole_batch():
     validate(convert(Batch(obs=Batch(cam=torch.zeros(2)), act=np.zeros(2)), schema), schema)
 
 
-def test_a_row_is_told_how_to_stay_a_batch():
-    (problem,) = refused(Batch(act=np.zeros(3))[0], ActBatch).problems
-    assert problem.hint == "one row keeps its rows as batch[i:i+1]"
-
-
 def test_a_row_of_declared_shapes_is_told_so_too():
     schema = record(adv=Float64[np.ndarray, "N"], pos=Float64[np.ndarray, "N 3"], scale=Float64[np.ndarray, "3"])
     adv, pos, scale = refused(Batch(adv=0.5, pos=np.zeros(3), scale=0.5), schema).problems
