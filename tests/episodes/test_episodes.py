@@ -136,12 +136,6 @@ def test_lookback_by_hand():
     assert_array(lookback_mask([2, 1], 2), [[False, True], [True, True], [False, True]])
 
 
-def test_lookback_repeats_the_first_step():
-    found = lookback(steps(4), 3, [3, 1], fill="first")
-    assert found.a.tolist() == [[1, 1, 1], [1, 1, 2], [1, 2, 3], [4, 4, 4]]
-    assert found.o[3].tolist() == ["o4"] * 3
-
-
 @pytest.mark.parametrize("fill", ["zeros", "first"])
 @given(lens=LENS, size=st.integers(1, 5))
 def test_lookback_is_a_naive_loop(fill, lens, size):

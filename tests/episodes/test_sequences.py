@@ -10,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence, pad_sequence
+from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence
 
 from tests.ops.helpers import assert_array, assert_identical
 from typedbatch import ActBatch, Batch, ObsBatch, SampleBatch
@@ -74,15 +74,6 @@ def test_chop_is_a_naive_loop(lens, size):
             expected.append(min(size, length))
             length -= expected[-1]
     assert chop(lens, size).tolist() == expected
-
-
-def test_chop_by_hand():
-    assert_array(chop([5, 0, 3], 2), [2, 2, 1, 2, 1], np.intp)
-    assert_array(chop([5, 0, 3], 99), [5, 3])
-
-
-def test_mask_on_the_left():
-    assert_array(mask([2, 0, 1], length=3, side="left"), [[False, True, True], [False] * 3, [False, False, True]])
 
 
 NO_LENGTHS = [
@@ -151,15 +142,6 @@ def test_pad_by_hand():
 def test_a_list_of_batches_is_padded_as_their_rows(lens):
     batch = rows(sum(lens))
     assert_identical(pad(cut(batch, lens)), pad(batch, lens))
-
-
-@pytest.mark.skipif(torch.__version__ < (2, 5), reason="torch pads on the left from 2.5 on")
-@pytest.mark.parametrize("side", ["right", "left"])
-@given(lens=SOME)
-def test_pad_agrees_with_torch(side, lens):
-    batch = rows(sum(lens))
-    expected = pad_sequence(list(batch.t.split(lens)), batch_first=True, padding_side=side)
-    assert torch.equal(pad(batch, lens, side=side).t, expected)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.bool, torch.int8, torch.complex64])
@@ -273,14 +255,6 @@ def test_what_is_refused(call, error, text):
     with pytest.raises(error, match=text):
         call(batch)
     assert_identical(batch, rows(3))
-
-
-def test_pack_by_hand():
-    packed = pack(rows(6), [2, 3, 1])
-    assert_array(packed.batch.a, [3, 1, 6, 4, 2, 5])
-    assert_array(packed.batch_sizes, [3, 2, 1], np.int64)
-    assert_array(packed.sorted_indices, [1, 0, 2], np.int64)
-    assert_identical(packed.unpack(), rows(6))
 
 
 @given(SOME)

@@ -111,28 +111,6 @@ def test_fields_without_values_and_gradients_without_responses(layout: str) -> N
     assert not batch.old_logp.grad.any()
 
 
-def ids_of(layout: str, made: Any) -> Any:
-    """The ids at the places where advantages are."""
-    if layout == "split":
-        return made.response_ids
-    if layout == "left":
-        return made.input_ids[:, -made.advantages.shape[1] :]
-    return made.tokens.values.input_ids if layout == "ragged" else made.input_ids
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_each_value_is_at_its_token(layout):
-    made = to_layout(rollouts([2, 3, 1], [4, 1, 2]), layout, pad_token_id=PAD)
-    tokens = made.tokens.values if layout == "ragged" else made
-    ids, flags = ids_of(layout, made), tokens.response_mask
-    assert flags.sum() == 7
-    assert torch.equal(tokens.advantages[flags], ids[flags].float())
-    assert torch.equal(tokens.old_logp[flags], -ids[flags].float())
-    assert not tokens.advantages[~flags].any()
-    assert made.uid.tolist() == ["p0", "p0", "p1"]
-    assert torch.equal(made.rewards, torch.arange(3.0))
-
-
 def test_blocks_in_full():
     batch = rollouts([1, 2], [2, 1])
     left, right = (to_layout(batch, layout, pad_token_id=PAD) for layout in ("left", "right"))

@@ -1,4 +1,4 @@
-"""RLlib's reference page of SampleBatch and MultiAgentBatch: every example, and every outcome that is stated."""
+"""Examples of RLlib's reference page of SampleBatch and MultiAgentBatch that no other test here has."""
 
 from __future__ import annotations
 
@@ -10,41 +10,10 @@ import torch
 
 from tests.ops.helpers import assert_array
 from typedbatch import Batch, MultiAgentBatch, SampleBatch
-from typedbatch.sample_batches.input_dict import ViewRequirement
 
 
 def lists(batch: Batch) -> dict[str, list]:
     return {name: column.tolist() for name, column in batch.items()}
-
-
-def test_the_typical_sample_batch():
-    batch = SampleBatch(
-        action_logp=np.full(200, -0.69, np.float32), actions=np.arange(200) % 2, dones=np.arange(200) % 20 == 19,
-        infos=[{} for _ in range(200)], new_obs=np.zeros((200, 4), np.float32), obs=np.zeros((200, 4), np.float32),
-        rewards=np.ones(200, np.float32), t=np.arange(200) % 35,
-    )  # fmt: skip
-    assert len(batch) == batch.count == 200
-    assert batch[7:9].obs.shape == (2, 4)
-    assert len(batch.split_by_episode()) == 10
-
-
-def test_a_batch_of_three_samples():
-    batch = SampleBatch({"obs": [1, 2, 3], "reward": [0, -1, 1]})
-    assert len(batch) == 3
-    assert list(batch.rows()) == [{"obs": 1, "reward": 0}, {"obs": 2, "reward": -1}, {"obs": 3, "reward": 1}]
-
-
-def test_agent_steps_and_env_steps_are_the_length():
-    batch = SampleBatch({"obs": [1, 2, 3]})
-    assert (batch.agent_steps(), batch.env_steps(), len(batch)) == (3, 3, 3)
-
-
-def test_concat_puts_the_other_behind_this_one():
-    one, two = SampleBatch({"a": np.array([1, 2])}), SampleBatch({"a": np.array([3, 4, 5])})
-    joined = one.concat(two)
-    assert type(joined) is SampleBatch
-    assert lists(joined) == {"a": [1, 2, 3, 4, 5]}
-    assert (lists(one), lists(two)) == ({"a": [1, 2]}, {"a": [3, 4, 5]})
 
 
 def test_copy_is_deep_unless_shallow():
@@ -74,14 +43,6 @@ def test_columns_in_the_order_of_the_keys():
     assert [column.tolist() for column in batch.columns(["c", "a"])] == [[3], [1]]
 
 
-def test_shuffle_in_place_returns_this_very_batch():
-    batch = SampleBatch({"a": [1, 2, 3, 4]})
-    assert batch.shuffle() is batch
-    assert sorted(batch.a.tolist()) == [1, 2, 3, 4]
-    orders = {tuple(SampleBatch({"a": [1, 2, 3, 4]}).shuffle(rng=seed).a.tolist()) for seed in range(200)}
-    assert (4, 1, 3, 2) in orders
-
-
 def test_shuffle_with_seq_lens_is_a_value_error():
     with pytest.raises(ValueError, match="cannot be shuffled"):
         SampleBatch({"a": [1, 2, 3, 4], "seq_lens": [2, 2]}).shuffle()
@@ -107,16 +68,6 @@ def test_split_by_episode(columns, pieces):
     assert [lists(piece) for piece in SampleBatch(columns).split_by_episode()] == pieces
 
 
-def test_split_by_episode_by_another_key():
-    batch = SampleBatch({"a": [1, 2, 3], "eps_id": [0, 0, 1], "env_id": [5, 6, 6]})
-    assert [piece.a.tolist() for piece in batch.split_by_episode(key="env_id")] == [[1], [2, 3]]
-
-
-def test_split_by_episode_without_both_columns_is_a_key_error():
-    with pytest.raises(KeyError, match="eps_id"):
-        SampleBatch({"a": [1, 2, 3]}).split_by_episode()
-
-
 def test_slice_shares_memory():
     batch = SampleBatch({"a": np.arange(5)})
     part = batch.slice(1, 3)
@@ -124,41 +75,11 @@ def test_slice_shares_memory():
     assert np.shares_memory(part.a, batch.a)
 
 
-def test_slice_pads_with_zeros_on_the_left_of_a_negative_start():
-    batch = SampleBatch({"a": [1, 2, 3, 4]})
-    assert batch.slice(-2, 3).a.tolist() == [0, 0, 1, 2, 3]
-
-
-def test_slice_with_given_states():
-    batch = SampleBatch({"a": [1, 2, 3, 4, 5, 6], "state_in_0": [1.0, 3.0, 6.0], "seq_lens": [2, 3, 1]})
-    part = batch.slice(0, 4, 0, 2)
-    assert lists(part) == {"a": [1, 2, 3, 4], "state_in_0": [1.0, 3.0], "seq_lens": [2, 2]}
-
-
-def test_timeslices_of_a_size_start_at_the_first_step():
-    batch = SampleBatch({"a": np.arange(6)})
-    assert [piece.a.tolist() for piece in batch.timeslices(size=2)] == [[0, 1], [2, 3], [4, 5]]
-
-
-def test_timeslices_of_a_number():
-    batch = SampleBatch({"a": np.arange(7)})
-    assert [piece.a.tolist() for piece in batch.timeslices(num_slices=3)] == [[0, 1], [2, 3], [4, 5, 6]]
-
-
 def test_timeslices_k_is_deprecated():
     batch = SampleBatch({"a": np.arange(4)})
     with pytest.warns(DeprecationWarning, match="size="):
         pieces = batch.timeslices(k=2)
     assert [piece.a.tolist() for piece in pieces] == [[0, 1], [2, 3]]
-
-
-def test_right_zero_pad():
-    batch = SampleBatch({"a": [1, 2, 3], "seq_lens": [1, 2]})
-    assert not batch.zero_padded
-    assert batch.right_zero_pad(max_seq_len=4) is batch
-    assert lists(batch) == {"a": [1, 0, 0, 0, 2, 3, 0, 0], "seq_lens": [1, 2]}
-    assert batch.zero_padded
-    assert batch.max_seq_len == 4
 
 
 def test_right_zero_pad_leaves_states():
@@ -174,11 +95,6 @@ def test_right_zero_pad_of_states_too():
     batch = SampleBatch({"a": [1, 2, 3], "state_in_0": [1.0, 3.0], "seq_lens": [1, 2]})
     batch.right_zero_pad(max_seq_len=2, exclude_states=False)
     assert_array(batch.state_in_0, [1.0, 0.0, 3.0, 0.0])
-
-
-def test_right_zero_pad_without_seq_lens_is_a_value_error():
-    with pytest.raises(ValueError, match="seq_lens"):
-        SampleBatch({"a": [1, 2, 3]}).right_zero_pad(5)
 
 
 def test_to_device_makes_tensors():
@@ -219,44 +135,6 @@ def test_compress_takes_the_observations_by_default(bulk):
     assert all(not isinstance(batch[name], np.ndarray) or batch[name].dtype == object for name in ("obs", "new_obs"))
     assert batch.decompress_if_needed() is batch
     assert batch == before
-
-
-def test_single_step_input_at_a_step_and_at_the_end():
-    views = {"obs": ViewRequirement(), "prev_actions": ViewRequirement("actions", shift=-1)}
-    batch = SampleBatch({"obs": [1, 2, 3], "new_obs": [2, 3, 4], "actions": [10, 20, 30]})
-    assert lists(batch.get_single_step_input_dict(views, 1)) == {"obs": [2], "prev_actions": [10], "seq_lens": [1]}
-    assert lists(batch.get_single_step_input_dict(views, -1)) == {"obs": [3], "prev_actions": [20], "seq_lens": [1]}
-    assert lists(batch.get_single_step_input_dict(views)) == {"obs": [4], "prev_actions": [30], "seq_lens": [1]}
-
-
-def agent(number: int, times: list[int]) -> SampleBatch:
-    names = np.array([f"a{number}t{time}" for time in times], object)
-    return SampleBatch(obs=names, eps_id=[0] * len(times), t=times, agent_index=[number] * len(times))
-
-
-def observations(piece: MultiAgentBatch) -> list[str]:
-    return [obs for batch in piece.policy_batches.values() for obs in batch.obs.tolist()]
-
-
-def lockstep() -> MultiAgentBatch:
-    return MultiAgentBatch({"p1": agent(1, [1, 2, 3]), "p2": agent(2, [1, 3]), "p3": agent(3, [3])}, 3)
-
-
-def test_env_steps_and_agent_steps():
-    batch = lockstep()
-    assert (batch.env_steps(), batch.count, batch.agent_steps()) == (3, 3, 6)
-
-
-def test_timeslices_of_1_in_lockstep():
-    pieces = lockstep().timeslices(1)
-    assert [observations(piece) for piece in pieces] == [["a1t1", "a2t1"], ["a1t2"], ["a1t3", "a2t3", "a3t3"]]
-    assert [piece.env_steps() for piece in pieces] == [1, 1, 1]
-
-
-def test_timeslices_of_2_in_lockstep():
-    pieces = lockstep().timeslices(2)
-    assert [observations(piece) for piece in pieces] == [["a1t1", "a1t2", "a2t1"], ["a1t3", "a2t3", "a3t3"]]
-    assert [piece.env_steps() for piece in pieces] == [2, 1]
 
 
 def test_wrap_as_needed():

@@ -127,7 +127,8 @@ def test_split_is_that_of_batch():
 def test_shuffle_leaves_the_old_arrays_alone_and_follows_the_seed():
     batch = SampleBatch(a=np.arange(9))
     old = batch.a
-    assert batch.shuffle(rng=3).a.tolist() == np.random.default_rng(3).permutation(9).tolist()
+    assert batch.shuffle(rng=3) is batch
+    assert batch.a.tolist() == np.random.default_rng(3).permutation(9).tolist()
     assert old.tolist() == list(range(9))
 
 
