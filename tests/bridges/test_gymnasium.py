@@ -161,27 +161,6 @@ def test_resets(kind):
         validate(batch, ObsBatchProtocol)
 
 
-@pytest.mark.parametrize("mode", list(AutoresetMode), ids=lambda mode: mode.name)
-def test_cart_poles(mode):
-    env = gym.make_vec("CartPole-v1", 3, vectorization_mode="sync", vector_kwargs={"autoreset_mode": mode})
-    env.action_space.seed(0)
-    obs, _ = env.reset(seed=0)
-    done, ended = np.zeros(3, bool), 0
-    for _ in range(60):
-        if mode is AutoresetMode.DISABLED and done.any():
-            obs, _ = env.reset(options={"reset_mask": done})
-        act = env.action_space.sample()
-        step = env.step(act)
-        batch = validate(transitions(obs, act, step), RolloutBatchProtocol)
-        rows = batch[~done] if mode is AutoresetMode.NEXT_STEP else batch
-        moved = rows.obs[:, 0] + 0.02 * rows.obs[:, 1]  # the physics: no reset in between
-        np.testing.assert_allclose(rows.obs_next[:, 0], moved, rtol=1e-4, atol=1e-6)
-        obs, done = step[0], step[2] | step[3]
-        ended += int(done.sum())
-    env.close()
-    assert ended > 2
-
-
 @every_kind
 def test_arrays_are_those_that_were_given(kind):
     env = SyncVectorEnv([lambda: kind(9)] * 2)

@@ -13,7 +13,7 @@ from gymnasium import spaces
 from minari import EpisodeData, MinariDataset
 from minari.data_collector import EpisodeBuffer
 
-from typedbatch import Batch, RolloutBatch, RolloutBatchProtocol, validate
+from typedbatch import Batch, RolloutBatch
 from typedbatch._core.lengths import leaves
 from typedbatch.bridges.minari import from_minari, from_minari_dataset, to_minari, write_minari
 from typedbatch.buffers import ReplayBuffer
@@ -148,10 +148,6 @@ def test_dicts_and_tuples_are_nested(recorded):
     assert from_minari(recorded("tuple")[0]).obs["0"].tolist() == [0, 1, 2]
 
 
-def test_it_is_a_rollout_for_the_protocol(recorded):
-    validate(from_minari(recorded("cartpole")[0]), RolloutBatchProtocol)
-
-
 @every_environment
 def test_nothing_is_copied(recorded, name):
     one = recorded(name)[0]
@@ -163,12 +159,6 @@ def test_nothing_is_copied(recorded, name):
         assert all(any(np.shares_memory(leaf, column) for column in columns) for leaf in mine)
     assert batch.rew is one.rewards
     assert batch.terminated is one.terminations
-
-
-def test_the_whole_dataset(recorded):
-    dataset = recorded("cartpole", episodes=3)
-    batches = list(from_minari_dataset(dataset))
-    assert len(Batch.cat(batches)) == dataset.total_steps == sum(map(len, batches))
 
 
 @every_format
@@ -251,11 +241,6 @@ def test_steps_of_two_episodes():
         StructureError, match="field 'obs_next': differs from the obs of the next step, so these are not"
     ):
         to_minari(Batch.cat([rollout(), rollout()]))
-
-
-def test_shuffled_steps():
-    with pytest.raises(StructureError, match="field 'obs_next': differs from the obs of the next step"):
-        to_minari(rollout()[[1, 0, 2, 3]])
 
 
 @pytest.mark.parametrize("flag", ["terminated", "truncated"])

@@ -23,7 +23,6 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor
 
 import typedbatch
-from tests.strategies import numpy_batches
 from typedbatch import (
     Batch,
     BatchProtocol,
@@ -274,16 +273,6 @@ def test_any_model_of_arrays_becomes_a_batch():
     batch = to_batch(Outer(obs=Inner(cam=cam), rew=np.ones(2)))
     assert batch.obs.cam is cam
     assert list(batch.keys()) == ["obs", "rew"]
-
-
-@given(numpy_batches(dtypes=("f8", "i8", "?")))
-def test_any_batch_survives_a_model(batch):
-    class Holder(BaseModel):
-        batch: Batch
-
-    assert Holder(batch=batch).batch is batch
-    back = Holder.model_validate_json(Holder(batch=batch).model_dump_json())
-    assert back.batch.__dict__.keys() == batch.__dict__.keys()
 
 
 def test_what_is_no_model_and_no_schema():

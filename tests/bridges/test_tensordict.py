@@ -328,11 +328,6 @@ def test_a_batch_size_that_is_no_list():
         to_tensordict(Batch(a=np.zeros(3)), 3)  # type: ignore[arg-type]
 
 
-def test_masks_are_not_lost():
-    with pytest.raises(LeafError, match="field 'a': a masked array cannot become a tensor"):
-        to_tensordict(Batch(a=np.ma.array([1.0, 2.0], mask=[0, 1])))
-
-
 @pytest.mark.parametrize("as_torch", [False, True])
 def test_ragged_becomes_jagged(as_torch):
     batch: Any = Batch(tokens=Ragged({"ids": np.arange(5), "inner": {"w": np.zeros(5)}}, [2, 0, 3]), x=np.zeros(3))

@@ -14,13 +14,12 @@ import numpy as np
 import pytest
 import tianshou.data
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import settings
 from tianshou.data.utils.converter import to_hdf5 as tianshou_to_hdf5
 
 from tests.buffers.helpers import held, step, steps
 from tests.buffers.model import as_batch, as_rows, row
-from tests.files.helpers import Evil, assert_same, batches_to_keep
+from tests.files.helpers import Evil, assert_same
 from typedbatch import Batch, errors
 from typedbatch.buffers import (
     CachedReplayBuffer,
@@ -43,11 +42,6 @@ def written(fields: Any, compression: str | None = None) -> Any:
         to_hdf5(fields, file, compression)
         file.flush()
         return from_hdf5(file)
-
-
-@given(batches_to_keep, st.sampled_from([None, "gzip", "lzf"]))
-def test_every_batch_comes_back_as_it_was(batch, compression):
-    assert_same(written({"batch": batch}, compression)["batch"], batch)
 
 
 @pytest.mark.parametrize("value", [2**100, -0.0, True, None, "\ud800", np.zeros((2, 0), "S3")], ids=ascii)

@@ -28,7 +28,7 @@ from tests.files.helpers import (
     through_file,
     with_document,
 )
-from tests.strategies import batches, numpy_batches
+from tests.strategies import batches
 from typedbatch import Batch, MultiAgentBatch, SampleBatch
 from typedbatch.bridges.arrow import from_arrow, to_arrow
 from typedbatch.bridges.tensordict import from_tensordict, to_tensordict
@@ -54,11 +54,6 @@ def test_every_batch_comes_back_from_hdf5(batch, compression):
 @given(batches())
 def test_sets_and_distributions_come_back_with_pickles(batch):
     assert through_file(batch, ".safetensors", allow_pickle=True) == batch
-
-
-@given(numpy_batches())
-def test_both_formats_give_the_same(batch):
-    assert_same(through_file(batch, ".safetensors"), through_file(batch, ".hdf5"))
 
 
 DTYPES = ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16"]
