@@ -93,19 +93,11 @@ def lines(result: Checked) -> list[str]:
     return [str(one) for one in result.found]
 
 
-def test_functions_without_annotations_are_looked_at(tmp_path, environment):
-    assert lines(checked(tmp_path, environment, {"a.py": UNTYPED})) == [
-        'a.py:5:12: error: Batch has no field "rew"; it has act, obs  [batch-field]'
+def test_batches_are_looked_at_in_functions_without_annotations_too_and_nothing_else(tmp_path, environment):
+    assert lines(checked(tmp_path, environment, {"a.py": UNTYPED, "b.py": RETURNED, "c.py": FOREIGN})) == [
+        'a.py:5:12: error: Batch has no field "rew"; it has act, obs  [batch-field]',
+        'b.py:6:12: error: Batch lacks "info", "obs" of ObsBatchProtocol; it has act  [batch-argument]',
     ]
-
-
-def test_a_batch_that_is_returned_has_a_code_of_its_own(tmp_path, environment):
-    (line,) = lines(checked(tmp_path, environment, {"a.py": RETURNED}))
-    assert line == 'a.py:6:12: error: Batch lacks "info", "obs" of ObsBatchProtocol; it has act  [batch-argument]'
-
-
-def test_what_mypy_says_of_other_things_is_left_out(tmp_path, environment):
-    assert lines(checked(tmp_path, environment, {"a.py": FOREIGN})) == []
 
 
 def test_a_file_that_is_no_python_does_not_stop_the_others(tmp_path, environment):
@@ -263,13 +255,6 @@ def test_no_module_of_the_project_takes_the_place_of_pythons(tmp_path, environme
     assert done.returncode == 1, done.stderr
     assert "a.py:5:12: error: Batch has no field" in done.stdout
     assert "logging.py:1:1: note: this file is not checked: it stands in the place of a module" in done.stdout
-    assert list(tmp_path.glob("ran *")) == []
-
-
-@pytest.mark.parametrize("name", ["logging", "queue", "typing"])
-def test_one_module_with_the_name_of_pythons_is_not_run(tmp_path, environment, name):
-    shadows(tmp_path, [name])
-    assert FOUND_IN_A in codes(checked(tmp_path, environment, {"a.py": UNTYPED}))
     assert list(tmp_path.glob("ran *")) == []
 
 

@@ -53,10 +53,6 @@ def lines(folder: Path, files: dict[str, str], *paths: str) -> list[str]:
     return [str(one) for one in check([Path(path) for path in paths], folder=folder).found]
 
 
-def test_the_example_of_the_readme(tmp_path):
-    assert lines(tmp_path, {"a.py": README}) == FOUND
-
-
 def test_mypy_is_not_needed(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "mypy", None)
     assert lines(tmp_path, {"a.py": README}) == FOUND

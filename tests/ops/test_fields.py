@@ -155,13 +155,6 @@ def test_any_string_is_a_name_for_item_access(name):
     assert len(batch.keys()) == 0
 
 
-def test_a_field_named_like_a_method_is_reached_by_item():
-    batch = Batch({"items": [1, 2], "keys": [3, 4], "get": [5, 6]})
-    assert_array(batch["items"], [1, 2])
-    assert_array(batch[1:]["keys"], [4])
-    assert Batch.cat([batch, batch])["get"].tolist() == [5, 6, 5, 6]
-
-
 SHADOWING = {name: [1, 2, 3] for name in dir(Batch) if not name.startswith("__")} | {
     "self": [1, 2, 3],
     "data": [1, 2, 3],

@@ -15,28 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jaxtyping import Float
 from torch import Tensor
-from torch.distributions import Bernoulli, Categorical, Independent, Normal
+from torch.distributions import Categorical, Independent, Normal
 
 from tests.ops.helpers import assert_array
 from typedbatch import Batch, BatchRecord, SchemaError, conforms, validate
 from typedbatch._core.distributions import dist_to_atleast_2d, get_len_of_dist, get_sliced_dist
 from typedbatch._ops.equality import differences
 from typedbatch.errors import LeafError, RowAssignmentError, RowIndexError, StructureError
-
-
-@pytest.mark.parametrize(
-    "dist",
-    [
-        Independent(Normal(torch.arange(6.0).reshape(3, 2), torch.ones(3, 2)), 1),
-        Bernoulli(torch.tensor([0.1, 0.2, 0.3])),
-    ],
-    ids=["independent", "bernoulli"],
-)
-def test_other_distributions_are_sliced_joined_and_stacked_too(dist):
-    batch = Batch(dist=dist)
-    torch.testing.assert_close(batch[[2, 0]].dist.mean, dist.mean[[2, 0]])
-    torch.testing.assert_close(Batch.cat([batch[:1], batch[1:]]).dist.mean, dist.mean)
-    assert Batch.stack([batch, batch]).dist.batch_shape == (2, 3)
 
 
 def test_a_scalar_distribution_gets_a_batch_dimension():
