@@ -28,7 +28,6 @@ ROUNDS = 9  # a quarter of a gigabyte is moved in each call
 _IDS = ("prompt_ids", "response_ids", "position_ids", "response_mask")
 _FLOATS = ("rollout_logp", "old_logp", "ref_logp", "advantages", "token_rewards", "returns")
 _OBJECTS = ("uid", "source", "messages", "answer", "tools")
-
 Columns = dict[str, Any]
 Call = Callable[[], Any]
 

@@ -206,7 +206,6 @@ def held(buffer: Any, *rows: Any) -> Any:
 
 
 every_buffer = pytest.mark.parametrize("name", BUFFERS)
-
 every_store = pytest.mark.parametrize("name", [*BUFFERS, *(f"{name} on disk" for name in BUFFERS)])
 """Every buffer, in memory and on disk."""
 

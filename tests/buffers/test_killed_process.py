@@ -28,7 +28,6 @@ from typedbatch.buffers import (
 )
 
 pytestmark = pytest.mark.slow
-
 CAPACITY = 5
 """Of each ring: overwriting is constant."""
 LENGTHS = (3, 4)

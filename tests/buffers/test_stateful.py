@@ -32,7 +32,6 @@ OWN = -1.0
 """The goal that rows for hindsight are stored with; none achieves it."""
 EPS = float(np.finfo(np.float32).eps)
 ALPHA, BETA = 0.5, 0.75
-
 flags = st.tuples(st.booleans(), st.booleans())
 
 

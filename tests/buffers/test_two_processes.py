@@ -272,7 +272,6 @@ while not select.select([sys.stdin], [], [], 0)[0]:
     step += 1
 """
 
-
 READS, STEPS = 1000, 12_000
 """So often is everything read, and so far has the writer come at last: past a new field and two resets."""
 

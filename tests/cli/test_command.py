@@ -35,8 +35,6 @@ from typedbatch.testing import example
 PAGES = Path(typedbatch.__file__).parents[1] / "docs" / "errors"
 ROLLOUT = "RolloutBatchProtocol"
 SHORT = "N is 3 here, but 6 in obs, obs_next, act, terminated, truncated"
-
-
 SETTINGS = {"COLUMNS": "200", "NO_COLOR": "1", "PYTHONWARNINGS": "error"}
 
 

@@ -174,7 +174,6 @@ if not hasattr(D, "GeneralizedPareto"):  # older torch
 
 SHAPES: list[Shape] = [(), (5,), (5, 3)]
 
-
 INDICES: dict[Shape, list[Any]] = {
     (): [..., None, (), (None, ...), (None, None)],
     (5,): [

@@ -21,7 +21,6 @@ Array = NDArray[Any]
 T = TypeVar("T")
 Stage = typing_extensions.TypeVar("Stage", default=Array)
 ids = itertools.count()
-
 newer = pytest.mark.skipif(sys.version_info < (3, 12), reason="syntax of Python 3.12")
 newest = pytest.mark.skipif(sys.version_info < (3, 13), reason="syntax of Python 3.13")
 
