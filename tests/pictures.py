@@ -12,25 +12,15 @@ import numpy as np
 
 import typedbatch
 from tests.lsp.picture import picture
-from typedbatch import (
-    Batch,
-    BatchWithAdvantages,
-    BatchWithReturns,
-    LogpOldBatch,
-    ObsBatch,
-    RolloutBatch,
-)
+from typedbatch import Batch, BatchWithAdvantages, BatchWithReturns, LogpOldBatch, ObsBatch, RolloutBatch
 from typedbatch.posttraining import Prompts, Ready, Rollouts, Scored
 
 DOCS = Path(typedbatch.__file__).parents[1] / "docs"
 PICTURES = DOCS / "pictures"
 STAGES = {
     "stages": {
-        ObsBatch: "the environment",
-        RolloutBatch: "the collector",
-        BatchWithReturns: "compute_returns",
-        BatchWithAdvantages: "a critic, and GAE",
-        LogpOldBatch: "the policy that collected",
+        ObsBatch: "the environment", RolloutBatch: "the collector", BatchWithReturns: "compute_returns",
+        BatchWithAdvantages: "a critic, and GAE", LogpOldBatch: "the policy that collected",
     },
     "stages-posttraining": {
         Prompts: "the data loader",
@@ -38,7 +28,7 @@ STAGES = {
         Scored: "a reward model, or a verifier",
         Ready: "log-probabilities, and advantages",
     },
-}
+}  # fmt: skip
 """Records in the order in which a pipeline makes them, and what makes each."""
 SHOWN = (
     "construct", "integer index", "slice", "split, shuffled", "stack 16", "cat 16", "to_torch", "copy", "equality",

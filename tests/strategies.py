@@ -104,13 +104,8 @@ def row_indices(rows: int) -> st.SearchStrategy[Any]:
     """Everything that selects rows: int, slice, list, mask, array, tensor, ``...``, ``None``."""
     masks = npst.arrays(bool, rows)
     wholes = [
-        st.slices(rows),
-        masks,
-        masks.map(torch.from_numpy),
-        masks.map(np.ndarray.tolist),
-        st.just(...),
-        st.none(),
-    ]
+        st.slices(rows), masks, masks.map(torch.from_numpy), masks.map(np.ndarray.tolist), st.just(...), st.none(),
+    ]  # fmt: skip
     if rows:
         ints = st.integers(-rows, rows - 1)
         lists = st.lists(ints, max_size=6)

@@ -34,22 +34,6 @@ def test_cat_of_split_gives_the_batch_back(batch: Batch, size: int) -> None:
     assert Batch.cat(list(Batch.split(batch, size, shuffle=False))) == batch
 
 
-@given(batches(min_rows=1), st.integers(1, 6), st.integers(0, 99))
-def test_shuffled_split_keeps_every_row_whole_and_once(batch: Batch, size: int, seed: int) -> None:
-    pieces = list(Batch.split(batch, size, rng=seed))
-    order = np.concatenate([piece["anchor"] for piece in pieces])
-    assert sorted(order) == list(range(len(batch)))
-    assert Batch.cat(pieces) == batch[order]
-
-
-@given(batches(min_rows=1), st.integers(1, 6))
-def test_merge_last_leaves_no_piece_that_is_too_small(batch: Batch, size: int) -> None:
-    sizes = [len(piece) for piece in Batch.split(batch, size, merge_last=True)]
-    assert sum(sizes) == len(batch)
-    assert min(sizes) >= min(size, len(batch))
-    assert max(sizes) < 2 * size or len(sizes) == 1
-
-
 @given(st.data())
 def test_stack_then_index_gives_each_batch_back(data: st.DataObject) -> None:
     batch = data.draw(batches())
@@ -100,17 +84,6 @@ def test_indexing_twice_is_indexing_once_with_the_composed_index(data: st.DataOb
     first = np.array(data.draw(rows))
     second = np.array(data.draw(st.lists(st.integers(0, len(first) - 1), max_size=6)), int)
     assert batch[first][second] == batch[first[second]]
-
-
-@given(batches(min_rows=1))
-def test_backward_slices_work_on_tensors_and_distributions_too(batch: Batch) -> None:
-    assert batch[::-1] == batch[np.arange(len(batch))[::-1]]
-    assert batch[-1::-2] == batch[np.arange(len(batch))[-1::-2]]
-
-
-@given(batches())
-def test_iteration_is_indexing(batch: Batch) -> None:
-    assert list(Batch.__iter__(batch)) == [batch[i] for i in range(len(batch))]
 
 
 @given(batches(), st.sampled_from([2, 4, 5]))

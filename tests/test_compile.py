@@ -30,7 +30,6 @@ from typedbatch.posttraining import PolicyLossProtocol, Ready, aggregate, token_
 from typedbatch.testing import example
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*torch.jit.*:DeprecationWarning")  # torch's own
-
 N = 8
 
 

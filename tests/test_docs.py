@@ -15,7 +15,6 @@ import typedbatch
 ROOT = Path(typedbatch.__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 MODULES = sorted(path for path in (ROOT / "typedbatch").rglob("*.py") if ">>>" in path.read_text())
-
 pages = Sybil(parsers=[PythonCodeBlockParser(doctest_optionflags=ELLIPSIS), SkipParser()])
 modules = Sybil(parsers=[DocTestParser(optionflags=ELLIPSIS)])
 

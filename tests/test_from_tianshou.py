@@ -16,7 +16,6 @@ import torch
 import typedbatch
 
 pytestmark = pytest.mark.slow
-
 ROOT = Path(typedbatch.__file__).parent.parent
 PROGRAMS = ROOT / "docs" / "examples" / "tianshou"
 NAMES = ("dqn", "ppo", "cloning")

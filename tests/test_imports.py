@@ -16,8 +16,6 @@ from tests import rooms
 from tests.budget import BUDGET
 
 TORCH_MODULES = {"_core.tensors", "_core.distributions"}  # the bridge to torch: imported once a tensor is at hand
-
-
 PAGES = [rooms.ROOT / "README.md", rooms.ROOT / "CHANGELOG.md", *(rooms.ROOT / "docs").rglob("*.md")]
 NAMED = sorted({name for page in PAGES for name in re.findall(r"`typedbatch\.([\w.]*\w)", page.read_text("utf-8"))})
 

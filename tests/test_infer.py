@@ -44,9 +44,6 @@ def steps(rows: int = 5) -> Batch:
     )
 
 
-# ---- what is written -------------------------------------------------------------------------------------------------
-
-
 def test_a_record_ready_to_paste():
     assert infer_schema(steps(), "Steps", "record") == (
         "import numpy as np\n"
@@ -102,16 +99,10 @@ def test_what_is_no_array_of_numbers():
     batch["objects"], batch["times"] = np.array(["a", None], object), np.zeros(2, "M8[s]")
     batch["dist"] = torch.distributions.Normal(torch.zeros(2), torch.ones(2))
     assert body(batch)[1:] == [
-        "    none: None",
-        "    reserved: Batch",
-        "    text: str",
-        "    i: np.int32",
-        "    flag: np.bool",
-        "    f: np.float64",
-        "    objects: NDArray[np.object_]",
-        "    times: NDArray[np.datetime64]",
+        "    none: None", "    reserved: Batch", "    text: str", "    i: np.int32", "    flag: np.bool",
+        "    f: np.float64", "    objects: NDArray[np.object_]", "    times: NDArray[np.datetime64]",
         "    dist: Distribution",
-    ]
+    ]  # fmt: skip
 
 
 def test_names_that_no_class_can_declare_are_comments():
@@ -148,9 +139,6 @@ def test_classes_have_names_of_their_own():
     validate(batch, declared(source, names[-1]))
 
 
-# ---- and back --------------------------------------------------------------------------------------------------------
-
-
 @given(batches(), styles, st.booleans())
 def test_the_data_fulfils_what_is_written_from_it(batch, style, sizes):
     schema = declared(infer_schema(batch, style=style, sizes=sizes))
@@ -182,9 +170,6 @@ def test_a_checker_reads_it(kept, tmp_path):
     (tmp_path / "mine.py").write_text(infer_schema(steps(), "Steps", "record"))
     done = run_tool(["mypy", f"--cache-dir={warm(kept, MYPY, tmp_path / 'cache')}", "mine.py"], tmp_path)
     assert done.stdout.startswith("Success"), done.stdout
-
-
-# ---- refused ---------------------------------------------------------------------------------------------------------
 
 
 def test_what_is_refused():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 pytestmark = pytest.mark.slow
-
 pytest_plugins = ["pytester"]
 
 PIPELINE = """

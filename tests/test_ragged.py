@@ -47,7 +47,6 @@ from typedbatch.infer import infer_schema
 from typedbatch.json_schema import json_schema
 
 Rows = list[list[int]]
-
 lists = st.lists(st.lists(st.integers(-5, 5), max_size=4), max_size=6)
 
 

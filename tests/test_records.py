@@ -140,8 +140,6 @@ def test_dynamic_batch_is_batch():
     assert DynamicBatch is Batch
 
 
-# ---- twins ---------------------------------------------------------------------------------------------------------
-
 TWINS = {
     name: name.removesuffix("Protocol") for name in dir(protocols) if name.endswith("BatchProtocol")
 } | {

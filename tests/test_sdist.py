@@ -15,7 +15,6 @@ import pytest
 import typedbatch
 
 pytestmark = pytest.mark.slow
-
 ROOT = Path(typedbatch.__file__).parents[1]
 
 

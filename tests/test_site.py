@@ -21,7 +21,6 @@ from tests import pictures
 from typedbatch import Batch, RolloutBatch
 
 pytestmark = pytest.mark.slow
-
 ROOT = Path(typedbatch.__file__).parent.parent
 ELSEWHERE = {f"typedbatch.bridges.{name}" for name in ("ray", "rllib", "transfer_queue", "verl")}
 """They import what is not installed here."""

@@ -16,8 +16,6 @@ import typedbatch
 from tests.typing.caches import MYPY, warm
 
 EXAMPLES = Path(typedbatch.__file__).parent.parent / "docs" / "examples"
-
-
 Done = subprocess.CompletedProcess[str]
 
 

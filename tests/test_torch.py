@@ -35,9 +35,6 @@ def mixed(device: str) -> Batch:
     )
 
 
-# ---- devices ---------------------------------------------------------------------------------------------------------
-
-
 @on_each_device
 def test_to_torch_honours_device_and_dtype_in_nested_batches_and_distributions(device: str):
     batch = Batch(
@@ -119,9 +116,6 @@ def test_convert_leaves_objects_behind_and_moves_the_rest(device: str):
     assert isinstance(there.info, np.ndarray)
     assert conforms(there, RolloutBatch[Tensor])
     assert convert(there, RolloutBatch) == rollout
-
-
-# ---- conversion of single values -------------------------------------------------------------------------------------
 
 
 def test_single_values_convert_as_fields_do():
@@ -206,9 +200,6 @@ def test_an_index_that_one_distribution_cannot_take_names_it():
         Batch(dist=Independent(Normal(torch.zeros(2), torch.ones(2)), 1))[0]
 
 
-# ---- pytrees and compilation -----------------------------------------------------------------------------------------
-
-
 def test_torch_maps_over_batches_and_records_with_paths():
     batch = Batch(a=torch.ones(2), n=Batch(b=torch.zeros(2)), note="x", nothing=None)
     paths = [_pytree.keystr(path) for path, _ in _pytree.tree_flatten_with_path(batch)[0]]
@@ -257,9 +248,6 @@ def test_optree_sees_into_batches():
 def test_a_blocked_optree_does_not_break_the_import():
     code = "import sys; sys.modules['optree'] = None; from typedbatch import Batch; print(Batch(a=1).a)"
     assert subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout == "1\n"
-
-
-# ---- torch's own ways to send and save -------------------------------------------------------------------------------
 
 
 def test_saved_by_torch_a_batch_keeps_storages_and_is_mapped_to_devices():

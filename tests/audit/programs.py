@@ -72,14 +72,9 @@ class Q:
     def batch(self) -> RolloutBatch[Tensor]:
         number = torch.arange(ROWS)
         return RolloutBatch[Tensor](
-            obs=torch.randn(ROWS, 4),
-            obs_next=torch.randn(ROWS, 4),
-            act=torch.randint(2, (ROWS,)),
-            rew=torch.randn(ROWS),
-            terminated=number % 8 == 7,
-            truncated=number % 8 == 3,
-            info=Batch(),
-        )
+            obs=torch.randn(ROWS, 4), obs_next=torch.randn(ROWS, 4), act=torch.randint(2, (ROWS,)),
+            rew=torch.randn(ROWS), terminated=number % 8 == 7, truncated=number % 8 == 3, info=Batch(),
+        )  # fmt: skip
 
     def chosen(self, batch: Any) -> Tensor:
         return self.net(batch.obs).gather(-1, batch.act[:, None]).squeeze(-1)
@@ -126,12 +121,9 @@ class Speaker:
         there = torch.arange(6) < torch.tensor([[6], [4], [3], [5], [2], [6], [3], [4]])
         own = there & (torch.arange(6) != 1)  # the second token is written by a tool
         tokens = Tokens(
-            response_ids=torch.randint(1, 6, there.shape),
-            response_mask=there,
-            loss_mask=own,
-            advantages=torch.randn(len(there), 1).expand_as(there) * own,
-            old_logp=torch.zeros(there.shape),
-        )
+            response_ids=torch.randint(1, 6, there.shape), response_mask=there, loss_mask=own,
+            advantages=torch.randn(len(there), 1).expand_as(there) * own, old_logp=torch.zeros(there.shape),
+        )  # fmt: skip
         with torch.no_grad():
             tokens.old_logp = self.logp(self.model, tokens)
         return tokens

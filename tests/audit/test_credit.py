@@ -181,13 +181,10 @@ class Grouped(Speaker):
         tokens = self.batch()
         rows = [0, 1, 3, 5, 0, 1, 3, 5, 0, 1, 3, 5]
         return Scores(
-            response_ids=torch.randint(1, 6, (12, 6)),
-            response_mask=tokens.response_mask[rows],
-            rewards=torch.randn(12),
-            uid=objects([(number // 3, "prompt") for number in range(12)]),
-            old_logp=tokens.old_logp[rows],
-            ref_logp=tokens.old_logp[rows] - 0.1 * torch.rand(12, 6),
-        )
+            response_ids=torch.randint(1, 6, (12, 6)), response_mask=tokens.response_mask[rows],
+            rewards=torch.randn(12), uid=objects([(number // 3, "prompt") for number in range(12)]),
+            old_logp=tokens.old_logp[rows], ref_logp=tokens.old_logp[rows] - 0.1 * torch.rand(12, 6),
+        )  # fmt: skip
 
     def baseline(self, rewards: Tensor) -> Tensor:
         return rewards.view(4, 3).mean(1, keepdim=True).expand(4, 3).flatten()
@@ -280,13 +277,10 @@ class Preference(Speaker):
 
     def sides(self) -> Sides:
         return Sides(
-            chosen_ids=torch.randint(1, 6, (8, 6)),
-            chosen_mask=torch.ones(8, 6, dtype=torch.bool),
-            rejected_ids=torch.randint(1, 6, (8, 6)),
-            rejected_mask=torch.ones(8, 6, dtype=torch.bool),
-            ref_chosen_logp=-10 - torch.rand(8),
-            ref_rejected_logp=-10 - torch.rand(8),
-        )
+            chosen_ids=torch.randint(1, 6, (8, 6)), chosen_mask=torch.ones(8, 6, dtype=torch.bool),
+            rejected_ids=torch.randint(1, 6, (8, 6)), rejected_mask=torch.ones(8, 6, dtype=torch.bool),
+            ref_chosen_logp=-10 - torch.rand(8), ref_rejected_logp=-10 - torch.rand(8),
+        )  # fmt: skip
 
     def side(self, ids: Tensor, mask: Tensor) -> Tensor:
         first = torch.zeros(len(ids), 1, dtype=torch.long)

@@ -17,8 +17,6 @@ from typedbatch.rows import repeat
 from typedbatch.training import Collector
 
 EXAMPLES = ROOT / "docs" / "examples"
-
-
 pytestmark = pytest.mark.slow
 
 

@@ -69,12 +69,9 @@ def sampled(speaker: Speaker, apart: float = 0.01) -> Sampled:
     tokens = speaker.batch()
     shape = tokens.response_ids.shape
     return Sampled(
-        response_ids=tokens.response_ids,
-        response_mask=tokens.response_mask,
-        advantages=tokens.advantages.clone(),
-        rollout_logp=tokens.old_logp + apart * torch.randn(shape),
-        old_logp=tokens.old_logp,
-    )
+        response_ids=tokens.response_ids, response_mask=tokens.response_mask, advantages=tokens.advantages.clone(),
+        rollout_logp=tokens.old_logp + apart * torch.randn(shape), old_logp=tokens.old_logp,
+    )  # fmt: skip
 
 
 def corrected(speaker: Speaker, weight: Any) -> Any:
@@ -201,9 +198,6 @@ def test_a_target_without_the_next_observation():
     batch.terminated = torch.zeros_like(batch.terminated)
     report = audit(learner.update, batch, skip=["wrong-network"])
     assert any("obs_next never has an effect" in note.text for note in report.notes), report
-
-
-# ---- interception ------------------------------------------------------------------------------------------------
 
 
 class Counting(TorchFunctionMode):

@@ -39,9 +39,6 @@ def test_a_right_learner_has_no_findings_and_no_notes(learner):
         assert (report.findings, report.notes) == ([], [])
 
 
-# ---- ratio -------------------------------------------------------------------------------------------------------
-
-
 def test_old_log_probabilities_are_of_the_weights_before_the_first_step():
     ppo = ActorCritic()
     batch = ppo.batch()
@@ -96,9 +93,6 @@ def test_a_batch_that_is_given_again_may_be_of_older_weights():
     batch = ppo.batch()
     assert audit(ppo.update, batch).findings == []
     assert audit(ppo.update, batch).findings == []
-
-
-# ---- rows and shapes -----------------------------------------------------------------------------------------------
 
 
 def test_a_column_and_rows_are_not_combined():
@@ -230,9 +224,6 @@ def test_groups_are_made_before_rows_are_divided():
     assert "are made of a part of the rows" in str(audit(update, batch).findings)
 
 
-# ---- gradients -----------------------------------------------------------------------------------------------------
-
-
 def test_a_target_has_no_gradient():
     learner = put(Q(), "bootstrap", lambda self, b: 0.9 * ~b.terminated * self.target(b.obs_next).max(-1).values)
     says(audit(learner.update, learner.batch()), "TB504 wrong-gradient", "has gradients for target alone")
@@ -333,9 +324,6 @@ def test_a_loss_is_finite():
     assert "TB510 suspect-values" in codes(audit(ppo.update, batch))
 
 
-# ---- networks ------------------------------------------------------------------------------------------------------
-
-
 def test_a_target_is_a_copy():
     learner = Q()
     learner.target = learner.net
@@ -367,9 +355,6 @@ def test_a_target_is_called():
         Q(), "bootstrap", lambda self, b: (0.9 * ~b.terminated * self.net(b.obs_next).max(-1).values).detach()
     )
     assert "target was never called" in str(audit(learner.update, learner.batch()).findings)
-
-
-# ---- weights -------------------------------------------------------------------------------------------------------
 
 
 def test_a_policy_gradient_has_a_sign():
@@ -480,9 +465,6 @@ def test_formulas_that_no_algorithm_has(formula, text):
     update = put(ppo, "update", lambda self, b: self.step(formula(self.actor(b.obs), b.act))).update
     report = audit(update, ppo.batch(), skip=["wrong-gradient", "unread-field"])
     assert text in str([*report.findings, *report.notes])
-
-
-# ---- targets -------------------------------------------------------------------------------------------------------
 
 
 def test_nothing_follows_a_terminal_step():
@@ -620,9 +602,6 @@ def test_obs_and_obs_next_are_transformed_alike():
     says(audit(learner.update, learner.batch()), "TB503 other-rows", "target takes obs_next as it is", "after div, sub")
 
 
-# ---- values --------------------------------------------------------------------------------------------------------
-
-
 def test_log_probabilities_are_fine_enough():
     ppo = ActorCritic()
     batch = ppo.batch()
@@ -676,9 +655,6 @@ def test_observations_go_on():
     report = audit(learner.update, batch)
     assert "obs has 1 different rows of 32, but obs_next has 32" in str(report.findings)
     assert "obs is the same at all 32 steps" in str(report.notes)
-
-
-# ---- replays -------------------------------------------------------------------------------------------------------
 
 
 def test_values_outside_the_mask_have_no_effect():

@@ -298,9 +298,6 @@ def test_a_report_is_merged_without_repeating_itself():
     assert report.findings == [finding]
 
 
-# ---- training ------------------------------------------------------------------------------------------------------
-
-
 def policy(batch: ObsBatch) -> ActBatch:
     return ActBatch(act=(batch.obs[:, 2] > 0).astype(int))
 

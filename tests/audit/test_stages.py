@@ -18,9 +18,6 @@ def texts(report: Any) -> str:
     return " / ".join(finding.text for finding in report.findings)
 
 
-# ---- log-probabilities ---------------------------------------------------------------------------------------------
-
-
 def test_right_log_probabilities_keep_all_laws():
     speaker = Speaker()
     report = audit_logp(speaker.logp, speaker.model, speaker.batch())
@@ -130,9 +127,6 @@ def test_fields_and_tokens_have_to_be_there():
         audit_logp(speaker.logp, speaker.model, batch)
 
 
-# ---- rewards -------------------------------------------------------------------------------------------------------
-
-
 def test_a_reward_of_the_policys_tokens_keeps_all_laws():
     batch = Speaker().batch()
     report = audit_reward(lambda b: ((b.response_ids == 3) & b.loss_mask).sum(1).float(), batch)
@@ -150,9 +144,6 @@ def test_rewards_go_with_their_rows():
     answers = torch.randint(1, 6, (8,))
     report = audit_reward(lambda b: ((b.response_ids == answers[:, None]) & b.loss_mask).sum(1).float(), batch)
     assert "do not go with their rows" in texts(report)
-
-
-# ---- samples -------------------------------------------------------------------------------------------------------
 
 
 class Prompts(BatchRecord):
@@ -191,9 +182,6 @@ def test_a_stage_that_invents_or_forgets_identifiers():
     assert "uid 'd' has fewer rows than others" in report.notes[0].text
     with pytest.raises(MissingFieldError, match="key"):
         audit_stage(lambda batch: batch, prompts(), by="key")
-
-
-# ---- pairs ---------------------------------------------------------------------------------------------------------
 
 
 class Scored(Prompts):

@@ -41,7 +41,6 @@ DESCRIPTIONS = {
     "nested": "256 rows, obs and obs_next nested: camera u8[256,3,16,16] and lidar f32[256,32]",
 }
 
-
 TABLES = (
     "memory", "validation", "buffers", "prioritized", "training", "trained", "ray", "rllib", "files", "import",
     "program", "checking", "editing", "branches", "growth", "ragged", "meta", "posttraining", "packing", "processes",

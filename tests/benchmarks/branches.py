@@ -55,13 +55,9 @@ def _looped(count: int) -> Iterator[str]:
 
 
 KINDS: dict[str, Callable[[int], Iterator[str]]] = {
-    "if and else": _either,
-    "if alone": _one_armed,
-    "nested": _nested,
-    "match": _matched,
-    "try": _tried,
+    "if and else": _either, "if alone": _one_armed, "nested": _nested, "match": _matched, "try": _tried,
     "in a loop": _looped,
-}
+}  # fmt: skip
 
 
 @dataclass(frozen=True)

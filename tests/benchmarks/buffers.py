@@ -43,13 +43,10 @@ class Row:
 
 def transitions(rng: np.random.Generator, lead: tuple[int, ...]) -> Fields:
     return {
-        "obs": rng.random((*lead, 4), np.float32),
-        "obs_next": rng.random((*lead, 4), np.float32),
-        "act": np.asarray(rng.integers(0, 2, lead)),
-        "rew": np.asarray(rng.random(lead)),
-        "terminated": np.asarray(rng.random(lead) < 0.005),
-        "truncated": np.asarray(rng.random(lead) < 0.001),
-    }
+        "obs": rng.random((*lead, 4), np.float32), "obs_next": rng.random((*lead, 4), np.float32),
+        "act": np.asarray(rng.integers(0, 2, lead)), "rew": np.asarray(rng.random(lead)),
+        "terminated": np.asarray(rng.random(lead) < 0.005), "truncated": np.asarray(rng.random(lead) < 0.001),
+    }  # fmt: skip
 
 
 class Ring:

@@ -63,14 +63,10 @@ def numbers_of(fields: Fields) -> Fields:
 
 def _rollout(rng: np.random.Generator, observe: Callable[[], Any]) -> Fields:
     return {
-        "obs": observe(),
-        "act": rng.integers(0, 5, ROWS),
-        "rew": rng.normal(size=ROWS),
-        "obs_next": observe(),
-        "terminated": rng.random(ROWS) < 0.1,
-        "truncated": rng.random(ROWS) < 0.1,
+        "obs": observe(), "act": rng.integers(0, 5, ROWS), "rew": rng.normal(size=ROWS), "obs_next": observe(),
+        "terminated": rng.random(ROWS) < 0.1, "truncated": rng.random(ROWS) < 0.1,
         "info": {"env_id": np.arange(ROWS) % 8, "t": rng.random(ROWS)},
-    }
+    }  # fmt: skip
 
 
 def _camera_obs(rng: np.random.Generator) -> Fields:

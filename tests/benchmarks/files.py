@@ -33,13 +33,10 @@ def measure_files() -> list[Row]:
 
 def _arrays(rng: np.random.Generator, rows: int) -> dict[str, Any]:
     return {
-        "obs": rng.random((rows, 46), np.float32),
-        "obs_next": rng.random((rows, 46), np.float32),
-        "act": rng.integers(0, 5, rows),
-        "rew": rng.random(rows),
-        "terminated": rng.random(rows) < 0.1,
+        "obs": rng.random((rows, 46), np.float32), "obs_next": rng.random((rows, 46), np.float32),
+        "act": rng.integers(0, 5, rows), "rew": rng.random(rows), "terminated": rng.random(rows) < 0.1,
         "truncated": rng.random(rows) < 0.1,
-    }
+    }  # fmt: skip
 
 
 def _rows(folder: Path, label: str, arrays: dict[str, Any]) -> list[Row]:

@@ -44,15 +44,11 @@ def check_memory(data: DataSet) -> list[Memory]:
     b, tensors = Batch(**d), Batch(**d).to_torch()
     batches = [Batch(**piece) for piece in pieces]
     views: dict[str, Call] = {
-        "construct": lambda: Batch(**d),
-        "slice": lambda: b[64:192],
-        "to_torch": lambda: b.to_torch(),
-        "to_numpy": lambda: tensors.to_numpy(),
-        "copy": lambda: b.copy(),
-        "copy.copy": lambda: copy.copy(b),
+        "construct": lambda: Batch(**d), "slice": lambda: b[64:192], "to_torch": lambda: b.to_torch(),
+        "to_numpy": lambda: tensors.to_numpy(), "copy": lambda: b.copy(), "copy.copy": lambda: copy.copy(b),
         "convert to torch": lambda: convert(b, data.torch_schema),
         "convert to numpy": lambda: convert(tensors, data.schema),
-    }
+    }  # fmt: skip
     joined: dict[str, Call] = {"stack 16": lambda: Batch.stack(batches), "cat 16": lambda: Batch.cat(batches)}
     return [
         *(_observe(name, call, [d], copies=False) for name, call in views.items()),

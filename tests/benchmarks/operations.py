@@ -56,11 +56,8 @@ def operations(data: DataSet, modules: dict[str, Any]) -> list[Operation]:
     # What is written into: each contender's own.
     w, more = numbers_of(d), numbers_of(d2)
     bw, tsw, bm, tsm = (
-        _batch(numbers_of(d)),
-        TSBatch and TSBatch(**numbers_of(d)),
-        _batch(more),
-        TSBatch and TSBatch(**more),
-    )
+        _batch(numbers_of(d)), TSBatch and TSBatch(**numbers_of(d)), _batch(more), TSBatch and TSBatch(**more),
+    )  # fmt: skip
     new_row, new_rows, new_at = floors.select(more, 7), floors.select(more, s), floors.select(more, idx)
     own_row, own_rows, own_at = bm[7], bm[s], bm[idx]
     ts_row, ts_rows, ts_at = (tsm and tsm[index] for index in (7, s, idx))

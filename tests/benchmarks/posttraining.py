@@ -28,7 +28,6 @@ ROUNDS = 9  # a quarter of a gigabyte is moved in each call
 _IDS = ("prompt_ids", "response_ids", "position_ids", "response_mask")
 _FLOATS = ("rollout_logp", "old_logp", "ref_logp", "advantages", "token_rewards", "returns")
 _OBJECTS = ("uid", "source", "messages", "answer", "tools")
-
 Columns = dict[str, Any]
 Call = Callable[[], Any]
 
@@ -140,9 +139,6 @@ def _cases(columns: Columns) -> Iterator[Case]:
                lambda _: _dataproto({"extra": _column(dicts)}), 10)  # fmt: skip
 
 
-# ---- by hand ------------------------------------------------------------------------------------------------------
-
-
 def _constructed(columns: Columns) -> Columns:
     """As a loop makes sure that it holds arrays and tensors."""
     return {n: v if isinstance(v, (np.ndarray, Tensor)) else np.asarray(v) for n, v in columns.items()}
@@ -199,9 +195,6 @@ def _column(values: list[Any]) -> Any:
 def _out_of_band(container: Any) -> tuple[bytes, list[pickle.PickleBuffer]]:
     buffers: list[pickle.PickleBuffer] = []
     return pickle.dumps(container, 5, buffer_callback=buffers.append), buffers
-
-
-# ---- the others ---------------------------------------------------------------------------------------------------
 
 
 def _tensordict(columns: Columns) -> Any:

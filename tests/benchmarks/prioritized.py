@@ -54,14 +54,10 @@ def measure_prioritized() -> list[Row]:
 
 def _rows(numbers: np.random.Generator) -> dict[str, Any]:
     return {
-        "obs": numbers.random((ENVS, 8), np.float32),
-        "act": numbers.integers(0, 4, ENVS),
-        "rew": numbers.random(ENVS),
-        "obs_next": numbers.random((ENVS, 8), np.float32),
-        "terminated": numbers.random(ENVS) < 0.005,
-        "truncated": numbers.random(ENVS) < 0.001,
-        "info": {},
-    }
+        "obs": numbers.random((ENVS, 8), np.float32), "act": numbers.integers(0, 4, ENVS), "rew": numbers.random(ENVS),
+        "obs_next": numbers.random((ENVS, 8), np.float32), "terminated": numbers.random(ENVS) < 0.005,
+        "truncated": numbers.random(ENVS) < 0.001, "info": {},
+    }  # fmt: skip
 
 
 def _of_cpprb(row: dict[str, Any]) -> dict[str, Any]:

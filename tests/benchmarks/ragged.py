@@ -18,10 +18,7 @@ SAMPLES, LONGEST, FILL = 1024, 4096, 0.2
 SHARE_OF_PADDED_BAR = 0.21
 _CHUNKS = 8
 _INTEGERS, _FLOATS = ("ids", "position"), ("old", "ref", "rollout", "advantage", "value", "returns")
-
 Tensors = dict[str, Any]
-
-
 TITLE = f"ragged: {SAMPLES} samples of at most {LONGEST} tokens, {FILL:.0%} of them there, 8 fields"
 
 

@@ -232,28 +232,18 @@ class Report:
     def growth(self, measured: list[Growth]) -> None:
         """Time by the length of a program, and how it grows when there is twice as much of it."""
         columns = (
-            "numbers",
-            "shortest, s",
-            "twice, s",
-            "4 times, s",
-            "8 times, s",
-            "growth",
-            "bar",
-            "run / mypy alone",
-        )
+            "numbers", "shortest, s", "twice, s", "4 times, s", "8 times, s", "growth", "bar", "run / mypy alone",
+        )  # fmt: skip
         table = self._table("growth under the mypy plugin", "kind", *columns)
         for row in measured:
             missed = row.growth > GROWTH_OF_PROGRAMS_BAR
             if missed:
                 self.missed[f"growth: {row.kind}"] = []
             table.add_row(
-                row.kind,
-                f"{row.counts[0]} to {row.counts[-1]}",
-                *(f"{one:.2f}" for one in row.seconds),
-                f"[bold red]{row.growth:.2f} ![/]" if missed else f"{row.growth:.2f}",
-                f"{GROWTH_OF_PROGRAMS_BAR:.2f}",
+                row.kind, f"{row.counts[0]} to {row.counts[-1]}", *(f"{one:.2f}" for one in row.seconds),
+                f"[bold red]{row.growth:.2f} ![/]" if missed else f"{row.growth:.2f}", f"{GROWTH_OF_PROGRAMS_BAR:.2f}",
                 f"{row.ratio:.1f}",
-            )
+            )  # fmt: skip
         self._print(table)
 
     def checking(self, checking: Checking) -> None:

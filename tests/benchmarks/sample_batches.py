@@ -23,15 +23,10 @@ Call = Callable[[], Any]
 
 def columns(rng: np.random.Generator) -> dict[str, Any]:
     return {
-        "obs": rng.random((ROWS, 4), np.float32),
-        "new_obs": rng.random((ROWS, 4), np.float32),
-        "actions": rng.integers(0, 2, ROWS),
-        "rewards": rng.random(ROWS),
-        "terminateds": np.arange(ROWS) % 32 == 31,
-        "truncateds": np.zeros(ROWS, bool),
-        "eps_id": np.arange(ROWS) // 32,
-        "t": np.arange(ROWS) % 32,
-    }
+        "obs": rng.random((ROWS, 4), np.float32), "new_obs": rng.random((ROWS, 4), np.float32),
+        "actions": rng.integers(0, 2, ROWS), "rewards": rng.random(ROWS), "terminateds": np.arange(ROWS) % 32 == 31,
+        "truncateds": np.zeros(ROWS, bool), "eps_id": np.arange(ROWS) // 32, "t": np.arange(ROWS) % 32,
+    }  # fmt: skip
 
 
 def agents(rng: np.random.Generator) -> dict[str, dict[str, Any]]:

@@ -20,7 +20,6 @@ from .peers import difference
 # CPU time: on an idle machine it is as steady as perf_counter, and on a busy one it does not count the time in which
 # another process had the core, which makes ratios of wall times useless (5th to 95th percentile 0.1 to 10).
 clock = time.process_time
-
 ROUNDS = 25
 SAMPLE = 2e-3  # seconds; long enough for the clock, short enough that both samples of a pair meet the same machine
 

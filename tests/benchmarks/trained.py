@@ -35,7 +35,6 @@ DQN = {"8 environments, 2 updates after 8 steps": (8, 8, 2), "1 environment, an 
 """Settings of each DQN: number of environments, steps between updates, and updates at a time."""
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 TIANSHOU_BAR = 0.5
-
 Trainer = Callable[[int], Iterator[tuple[int, nn.Module]]]
 """From a seed to the steps so far and the actor, again and again."""
 

@@ -63,13 +63,10 @@ class PeerRollout(TensorClass):
 
 def fields(torch_: bool, rows: int = ROWS) -> Fields:
     out: Fields = {
-        "obs": np.zeros((rows, 4), np.float32),
-        "obs_next": np.zeros((rows, 4), np.float32),
-        "act": np.zeros(rows, np.int64),
-        "rew": np.zeros(rows),
-        "terminated": np.zeros(rows, bool),
+        "obs": np.zeros((rows, 4), np.float32), "obs_next": np.zeros((rows, 4), np.float32),
+        "act": np.zeros(rows, np.int64), "rew": np.zeros(rows), "terminated": np.zeros(rows, bool),
         "truncated": np.zeros(rows, bool),
-    }
+    }  # fmt: skip
     if torch_:
         return {name: torch.from_numpy(value) for name, value in out.items()}
     return {**out, "info": np.full(rows, None, object)}
@@ -147,14 +144,10 @@ def _jaxtyped(array: Any, object_too: bool) -> Callable[..., None]:
         return None
 
     take.__annotations__ = {
-        "obs": Float32[array, "n 4"],
-        "obs_next": Float32[array, "n 4"],
-        "act": Int64[array, "n"],
-        "rew": Float64[array, "n"],
-        "terminated": Bool[array, "n"],
-        "truncated": Bool[array, "n"],
+        "obs": Float32[array, "n 4"], "obs_next": Float32[array, "n 4"], "act": Int64[array, "n"],
+        "rew": Float64[array, "n"], "terminated": Bool[array, "n"], "truncated": Bool[array, "n"],
         **({"info": Shaped[array, "n"]} if object_too else {}),
-    }
+    }  # fmt: skip
     return jaxtyped(typechecker=beartype.beartype)(take)
 
 

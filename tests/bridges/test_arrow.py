@@ -56,9 +56,6 @@ def address(column: pa.ChunkedArray) -> int:
     return array.buffers()[1].address + array.offset * array.type.bit_width // 8
 
 
-# ---- there and back --------------------------------------------------------------------------------------------------
-
-
 @given(held())
 def test_there_and_back(batch):
     data = to_arrow(batch)
@@ -138,9 +135,6 @@ def test_nothing_and_reserved_fields():
     assert from_arrow(to_arrow(Batch())) == Batch()
 
 
-# ---- objects ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "values",
     [["a", None, "b"], [1, None, 2], [b"x", b"", None], [[1, 2], [3], []], [None, [["a"]], []]],
@@ -164,9 +158,6 @@ def test_object_arrays_without_rows():
     back = from_arrow(to_arrow(Batch(o=np.empty(0, object), a=np.zeros(0)))).o
     assert isinstance(back, np.ndarray)
     assert back.shape == (0,)
-
-
-# ---- tables of others ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -252,9 +243,6 @@ def test_a_transposed_tensor():
     kind = pa.fixed_shape_tensor(pa.int64(), [2, 3], permutation=[1, 0])
     tensor = pa.ExtensionArray.from_storage(kind, pa.array([[1, 2, 3, 4, 5, 6]], pa.list_(pa.int64(), 6)))
     assert column_of(tensor).tolist() == tensor.to_numpy_ndarray().tolist()
-
-
-# ---- refused ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -386,9 +374,6 @@ def test_masked_arrays_of_another_byte_order():
     assert from_arrow(to_arrow(Batch(a=masked))).a.tolist() == [1, None]
 
 
-# ---- into a record ---------------------------------------------------------------------------------------------------
-
-
 class Turns(BatchRecord):
     ids: Int[Tensor, "tokens"]
 
@@ -405,12 +390,9 @@ class Kept(BatchRecord):
 def kept() -> Kept:
     turns = Ragged(Turns(ids=torch.arange(5)), [2, 3])
     return Kept(
-        response_ids=torch.arange(6).reshape(2, 3),
-        rewards=torch.tensor([0.5, 1.0]),
-        uid=objects(["a", "b"]),
-        turns=turns,
-        box=np.ones((2, 2)),
-    )
+        response_ids=torch.arange(6).reshape(2, 3), rewards=torch.tensor([0.5, 1.0]), uid=objects(["a", "b"]),
+        turns=turns, box=np.ones((2, 2)),
+    )  # fmt: skip
 
 
 def test_a_record_says_what_was_a_tensor(tmp_path):

@@ -102,9 +102,6 @@ def test_what_becomes_no_ragged():
         from_arrow(table, ragged=("b",))
 
 
-# ---- tables of others, read into what a record declares ---------------------------------------------------------------
-
-
 class Inner(BatchRecord):
     x: Float64[np.ndarray, "N"]
 

@@ -13,7 +13,7 @@ from gymnasium import spaces
 from minari import EpisodeData, MinariDataset
 from minari.data_collector import EpisodeBuffer
 
-from typedbatch import Batch, RolloutBatch, RolloutBatchProtocol, validate
+from typedbatch import Batch, RolloutBatch
 from typedbatch._core.lengths import leaves
 from typedbatch.bridges.minari import from_minari, from_minari_dataset, to_minari, write_minari
 from typedbatch.buffers import ReplayBuffer
@@ -87,14 +87,9 @@ def played(env: gym.Env[Any, Any], seed: int, with_infos: bool) -> EpisodeBuffer
         done = terminated or truncated
     act, rew, terminated, truncated = (list(column) for column in zip(*rows, strict=True))
     return EpisodeBuffer(
-        seed=seed,
-        observations=in_columns(all_obs),
-        actions=in_columns(act),
-        rewards=rew,
-        terminations=terminated,
-        truncations=truncated,
-        infos=in_columns(infos) if with_infos and infos[0] else None,
-    )
+        seed=seed, observations=in_columns(all_obs), actions=in_columns(act), rewards=rew, terminations=terminated,
+        truncations=truncated, infos=in_columns(infos) if with_infos and infos[0] else None,
+    )  # fmt: skip
 
 
 def dataset_of(buffers: list[EpisodeBuffer], name: str, data_format: str, tag: str = "mine") -> MinariDataset:
@@ -117,14 +112,9 @@ def recorded(tmp_path, monkeypatch) -> Callable[..., MinariDataset]:
 def episode(steps: int = 3, **fields: Any) -> EpisodeData:
     flags = np.zeros(steps, bool)
     made = {
-        "id": 0,
-        "observations": np.zeros((steps + 1, 2)),
-        "actions": np.zeros(steps),
-        "rewards": np.zeros(steps),
-        "terminations": flags,
-        "truncations": flags,
-        "infos": {},
-    }
+        "id": 0, "observations": np.zeros((steps + 1, 2)), "actions": np.zeros(steps), "rewards": np.zeros(steps),
+        "terminations": flags, "truncations": flags, "infos": {},
+    }  # fmt: skip
     return EpisodeData(**{**made, **fields})
 
 
@@ -133,9 +123,6 @@ def rollout(steps: int = 4, **fields: Any) -> Any:
     done = np.arange(steps) == steps - 1
     made = {"obs": n[:-1], "obs_next": n[1:], "act": n[1:], "rew": n[1:], "terminated": done, "truncated": ~done & done}
     return RolloutBatch(**{**made, "info": {}, **fields})
-
-
-# ---- out of a dataset ------------------------------------------------------------------------------------------------
 
 
 @every_format
@@ -161,10 +148,6 @@ def test_dicts_and_tuples_are_nested(recorded):
     assert from_minari(recorded("tuple")[0]).obs["0"].tolist() == [0, 1, 2]
 
 
-def test_it_is_a_rollout_for_the_protocol(recorded):
-    validate(from_minari(recorded("cartpole")[0]), RolloutBatchProtocol)
-
-
 @every_environment
 def test_nothing_is_copied(recorded, name):
     one = recorded(name)[0]
@@ -176,15 +159,6 @@ def test_nothing_is_copied(recorded, name):
         assert all(any(np.shares_memory(leaf, column) for column in columns) for leaf in mine)
     assert batch.rew is one.rewards
     assert batch.terminated is one.terminations
-
-
-def test_the_whole_dataset(recorded):
-    dataset = recorded("cartpole", episodes=3)
-    batches = list(from_minari_dataset(dataset))
-    assert len(Batch.cat(batches)) == dataset.total_steps == sum(map(len, batches))
-
-
-# ---- into a dataset --------------------------------------------------------------------------------------------------
 
 
 @every_format
@@ -262,19 +236,11 @@ def test_rows_of_two_episodes_without_an_end_between_them_are_not_written(tmp_pa
     assert not list(tmp_path.iterdir())
 
 
-# ---- refused ---------------------------------------------------------------------------------------------------------
-
-
 def test_steps_of_two_episodes():
     with pytest.raises(
         StructureError, match="field 'obs_next': differs from the obs of the next step, so these are not"
     ):
         to_minari(Batch.cat([rollout(), rollout()]))
-
-
-def test_shuffled_steps():
-    with pytest.raises(StructureError, match="field 'obs_next': differs from the obs of the next step"):
-        to_minari(rollout()[[1, 0, 2, 3]])
 
 
 @pytest.mark.parametrize("flag", ["terminated", "truncated"])

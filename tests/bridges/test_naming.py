@@ -52,9 +52,6 @@ def torchrl(**root: Any) -> Batch:
     return Batch({"observation": np.full(2, 10), "action": np.full(2, 11), **root, "next": inner})
 
 
-# ---- from each to each -----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("source", SAME)
 @pytest.mark.parametrize("to", SAME)
 def test_what_each_library_calls_them(source, to):
@@ -126,19 +123,10 @@ def test_leaves_of_every_kind_are_the_very_same():
     assert list(batch.keys()) == ["obs", "rew", "info", "act"]
 
 
-# ---- next ------------------------------------------------------------------------------------------------------------
-
-
 def test_next_is_looked_into():
     assert firsts(rename(torchrl(), "tianshou")) == {
-        "obs": 10,
-        "act": 11,
-        "obs_next": 0,
-        "rew": 1,
-        "terminated": 2,
-        "truncated": 3,
-        "done": 4,
-    }
+        "obs": 10, "act": 11, "obs_next": 0, "rew": 1, "terminated": 2, "truncated": 3, "done": 4,
+    }  # fmt: skip
 
 
 @every_convention
@@ -181,9 +169,6 @@ def test_a_reserved_next_stays():
     assert rename(Batch(obs=np.zeros(2), next={}), "rllib") == Batch(obs=np.zeros(2), next={})
 
 
-# ---- classes ---------------------------------------------------------------------------------------------------------
-
-
 @every_convention
 def test_the_class(to):
     kind = SampleBatch if to == "rllib" else Batch
@@ -196,18 +181,10 @@ def test_the_class(to):
 def test_a_rollout_of_rllib_is_one_for_the_protocol():
     flags = np.zeros(2, bool)
     theirs = SampleBatch(
-        obs=np.zeros((2, 3)),
-        new_obs=np.ones((2, 3)),
-        actions=np.zeros(2, int),
-        rewards=np.zeros(2),
-        terminateds=flags,
-        truncateds=flags,
-        infos={"t": np.arange(2)},
-    )
+        obs=np.zeros((2, 3)), new_obs=np.ones((2, 3)), actions=np.zeros(2, int), rewards=np.zeros(2),
+        terminateds=flags, truncateds=flags, infos={"t": np.arange(2)},
+    )  # fmt: skip
     assert validate(rename(theirs, "tianshou"), RolloutBatchProtocol).obs_next is theirs.new_obs
-
-
-# ---- refused ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -231,8 +208,7 @@ def test_two_names_for_one_thing(names, to, target):
 @pytest.mark.parametrize("to", ["", None, ["rllib"], "RLLIB"])
 def test_names_of_nobody(to):
     with pytest.raises(
-        SettingError,
-        match=r"^to= must be one of tianshou, rllib, gymnasium, sb3, torchrl, typedbatch, verl, trl,",
+        SettingError, match=r"^to= must be one of tianshou, rllib, gymnasium, sb3, torchrl, typedbatch, verl, trl,"
     ):
         rename(Batch(obs=np.zeros(2)), to)
 

@@ -34,9 +34,6 @@ def rollout(**fields: Any) -> RolloutBatch:
     return RolloutBatch(**{**made, "terminated": FLAGS, "truncated": FLAGS, "info": {}, **fields})
 
 
-# ---- typeguard -------------------------------------------------------------------------------------------------------
-
-
 @typechecked
 def guarded(batch: RolloutBatchProtocol, more: list[Goal] | None = None) -> RolloutBatchProtocol:
     return batch
@@ -88,8 +85,6 @@ def test_typeguard_takes_records_by_their_class():
         check_type(Batch(goal=np.zeros(2)), Goal)
 
 
-# ---- beartype --------------------------------------------------------------------------------------------------------
-
 CONF = checking_batches(Goal, WithGoal, RolloutBatchProtocol[Tensor])
 
 
@@ -117,15 +112,12 @@ def test_beartype_lets_pass_what_fits():
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: borne(rollout(rew=np.zeros(3))),
-        lambda: borne(Batch(obs=np.zeros(2))),
-        lambda: borne(rollout(), [Batch(goal=np.zeros(2))]),
-        lambda: borne(rollout().to_torch()),
-        lambda: borne_of_tensors(rollout()),
-        lambda: borne_with_goal(rollout()),
+        lambda: borne(rollout(rew=np.zeros(3))), lambda: borne(Batch(obs=np.zeros(2))),
+        lambda: borne(rollout(), [Batch(goal=np.zeros(2))]), lambda: borne(rollout().to_torch()),
+        lambda: borne_of_tensors(rollout()), lambda: borne_with_goal(rollout()),
     ],
     ids=["other rows", "fields missing", "no record", "tensors", "arrays", "no goal"],
-)
+)  # fmt: skip
 def test_beartype_refuses_what_does_not(call):
     with pytest.raises(BeartypeCallHintViolation):
         call()

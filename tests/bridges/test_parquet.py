@@ -97,9 +97,6 @@ def test_ours_is_read_by_them(tmp_path):
     assert table["obs"].chunk(0).field("cam").to_numpy_ndarray().shape == (4, 3, 4)
 
 
-# ---- damaged ---------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("keep", [0, 3, 10, 0.5, -1, -8])
 def test_a_file_that_was_cut(tmp_path, keep):
     path = tmp_path / "batch.parquet"
@@ -131,9 +128,6 @@ def test_files_that_are_not_there(tmp_path):
     (tmp_path / "text.parquet").write_text("not a parquet file")
     with pytest.raises(StorageError, match=r"text\.parquet cannot be read: "):
         read_parquet(tmp_path / "text.parquet")
-
-
-# ---- whole or nothing ------------------------------------------------------------------------------------------------
 
 
 def test_the_old_file_stays_when_a_write_fails(tmp_path, monkeypatch):

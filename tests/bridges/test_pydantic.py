@@ -23,7 +23,6 @@ from pydantic.dataclasses import dataclass
 from torch import Tensor
 
 import typedbatch
-from tests.strategies import numpy_batches
 from typedbatch import (
     Batch,
     BatchProtocol,
@@ -75,9 +74,6 @@ def refused(call: Any) -> dict[tuple[Any, ...], dict[str, Any]]:
     with pytest.raises(ValidationError) as caught:
         call()
     return {error["loc"]: dict(error) for error in caught.value.errors()}
-
-
-# ---- as types of fields ----------------------------------------------------------------------------------------------
 
 
 def test_a_protocol_hands_on_the_very_batch():
@@ -155,9 +151,6 @@ def test_models_with_batches_are_equal_and_unequal():
     assert Step(rollout=rollout()) != Step(rollout=rollout(rew=np.zeros(2)))
 
 
-# ---- JSON ------------------------------------------------------------------------------------------------------------
-
-
 def test_there_and_back_through_json():
     step = Step(rollout=rollout(info={"name": np.array(["a", None], object)}), record=rollout())
     text = step.model_dump_json()
@@ -202,11 +195,8 @@ def test_a_json_schema_says_what_can_be_said():
     } or properties["act"]["items"] == {"type": "integer"}
     assert properties["done"]["items"] == {"type": "boolean"}
     assert properties["cam"]["items"]["items"] == {
-        "type": "array",
-        "items": {"type": "number"},
-        "minItems": 3,
-        "maxItems": 3,
-    }
+        "type": "array", "items": {"type": "number"}, "minItems": 3, "maxItems": 3,
+    }  # fmt: skip
     assert properties["rest"]["items"] == {}
     assert properties["cams"]["properties"]["left"]["type"] == "array"
     fits = {"cam": [[[0.5] * 3] * 2], "act": [1], "done": [True], "rest": [1], "cams": {"left": [1]}}
@@ -225,9 +215,6 @@ def test_a_schema_that_holds_itself_ends():
     assert is_schema(Node)
     inner = json_schema(Node)["properties"]["child"]["anyOf"]
     assert {"type": "object", "title": "Node"} in inner
-
-
-# ---- models of fields ------------------------------------------------------------------------------------------------
 
 
 def test_a_model_from_a_protocol_shares_the_arrays():
@@ -288,19 +275,6 @@ def test_any_model_of_arrays_becomes_a_batch():
     assert list(batch.keys()) == ["obs", "rew"]
 
 
-@given(numpy_batches(dtypes=("f8", "i8", "?")))
-def test_any_batch_survives_a_model(batch):
-    class Holder(BaseModel):
-        batch: Batch
-
-    assert Holder(batch=batch).batch is batch
-    back = Holder.model_validate_json(Holder(batch=batch).model_dump_json())
-    assert back.batch.__dict__.keys() == batch.__dict__.keys()
-
-
-# ---- refused ---------------------------------------------------------------------------------------------------------
-
-
 def test_what_is_no_model_and_no_schema():
     with pytest.raises(LeafError, match=r"to_batch\(\) takes a pydantic model, got dict"):
         to_batch({"obs": 1})
@@ -316,9 +290,6 @@ def test_a_name_that_pydantic_does_not_take():
 
     with pytest.raises(DeclarationError, match="pydantic refuses a model with the fields of Private"):
         model_from(Private)
-
-
-# ---- what a hostile reading found ------------------------------------------------------------------------------------
 
 
 class WithDefault(BatchRecord):

@@ -65,9 +65,6 @@ def addresses(batch: Batch) -> dict[str, int]:
     }
 
 
-# ---- there and back --------------------------------------------------------------------------------------------------
-
-
 @given(held())
 def test_there_and_back(batch):
     assert from_tensordict(to_tensordict(batch)) == batch
@@ -81,17 +78,6 @@ def test_arrays_become_tensors_on_the_same_memory(batch):
     for path, leaf in leaves(batch.__dict__):
         if isinstance(leaf, np.ndarray) and leaf.size and leaf.ndim:
             assert addresses(back)[path] == leaf.ctypes.data, path
-
-
-def test_a_write_is_seen_on_both_sides():
-    batch = Batch(obs={"cam": np.zeros(3)}, ids=torch.arange(3))
-    data = to_tensordict(batch)
-    data["obs", "cam"][1] = 5
-    data["ids"][0] = 7
-    assert batch.obs.cam.tolist() == [0, 5, 0]
-    assert batch.ids.tolist() == [7, 1, 2]
-    from_tensordict(data).obs.cam[2] = 6
-    assert batch.obs.cam.tolist() == [0, 5, 6]
 
 
 def test_tensors_are_the_very_same():
@@ -115,9 +101,6 @@ def test_rows_of_one_are_rows_of_the_other(batch, data):
     i = data.draw(st.integers(0, len(batch) - 1))
     assert from_tensordict(to_tensordict(batch)[i]) == batch[i].to_torch()
     assert from_tensordict(to_tensordict(batch)[i:]) == batch[i:]
-
-
-# ---- batch_size ------------------------------------------------------------------------------------------------------
 
 
 def test_rows_are_the_batch_size():
@@ -150,9 +133,6 @@ def test_a_batch_size_that_is_none():
         to_tensordict(Batch(a=np.zeros(3)), [-1])
     with pytest.raises(SizeError, match="batch_size is a whole number, got 'a'"):
         to_tensordict(Batch(a=np.zeros(3)), ["a"])  # type: ignore[list-item]
-
-
-# ---- objects ---------------------------------------------------------------------------------------------------------
 
 
 def test_objects_are_stacked_along_the_rows():
@@ -195,9 +175,6 @@ def test_stacks_of_two_dimensions():
 def test_a_lone_object_is_no_batch(data):
     with pytest.raises(LeafError, match="takes a TensorDict or a tensorclass, got NonTensor"):
         from_tensordict(data)
-
-
-# ---- tensorclasses ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("cls", [Rollout, LongRollout, Decorated])
@@ -248,9 +225,6 @@ def test_what_is_no_tensorclass(cls):
         to_tensorclass(rollout(), cls)
 
 
-# ---- other TensorDicts -----------------------------------------------------------------------------------------------
-
-
 def test_a_lazy_stack():
     parts = [TensorDict({"a": torch.full((2,), i), "n": {"x": torch.ones(1)}}) for i in range(3)]
     batch = from_tensordict(LazyStackedTensorDict.lazy_stack(parts))
@@ -285,9 +259,6 @@ def test_a_mapped_tensordict(tmp_path):
 
 def test_a_locked_tensordict_is_read():
     assert from_tensordict(TensorDict({"a": torch.zeros(2)}, [2]).lock_()) == Batch(a=torch.zeros(2))
-
-
-# ---- refused ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -357,14 +328,6 @@ def test_a_batch_size_that_is_no_list():
         to_tensordict(Batch(a=np.zeros(3)), 3)  # type: ignore[arg-type]
 
 
-def test_masks_are_not_lost():
-    with pytest.raises(LeafError, match="field 'a': a masked array cannot become a tensor"):
-        to_tensordict(Batch(a=np.ma.array([1.0, 2.0], mask=[0, 1])))
-
-
-# ---- sequences of different lengths ----------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("as_torch", [False, True])
 def test_ragged_becomes_jagged(as_torch):
     batch: Any = Batch(tokens=Ragged({"ids": np.arange(5), "inner": {"w": np.zeros(5)}}, [2, 0, 3]), x=np.zeros(3))
@@ -383,8 +346,6 @@ def test_ragged_objects_are_no_tensors():
     with pytest.raises(LeafError, match=r"'tokens\.text'.*is not a tensor"):
         to_tensordict(Batch(tokens=Ragged({"text": ["a", "b"]}, [1, 1])))
 
-
-# ---- where a TensorDict is refused, and the way out -------------------------------------------------------------------
 
 INNER = TensorDict({"b": torch.ones(3)}, [3])
 GIVEN = {

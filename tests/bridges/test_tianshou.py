@@ -49,15 +49,10 @@ def test_there_and_back_with_the_very_same_leaves(batch):
 
 def test_theirs_with_leaves_of_every_kind():
     theirs = ts.Batch(
-        array=np.arange(3),
-        tensor=torch.arange(3),
-        nested=ts.Batch(deep={"leaf": np.zeros(3)}),
-        objects=np.array(["a", None, {1}], object),
-        dist=Normal(torch.zeros(3), torch.ones(3)),
-        text="text",
-        nothing=None,
-        reserved=ts.Batch(),
-    )
+        array=np.arange(3), tensor=torch.arange(3), nested=ts.Batch(deep={"leaf": np.zeros(3)}),
+        objects=np.array(["a", None, {1}], object), dist=Normal(torch.zeros(3), torch.ones(3)), text="text",
+        nothing=None, reserved=ts.Batch(),
+    )  # fmt: skip
     ours = from_tianshou(theirs)
     assert_same_leaves(ours, theirs)
     assert ours.reserved == Batch()
@@ -106,14 +101,6 @@ def test_the_outer_batches_are_new():
     assert list(theirs.a.get_keys()) == ["b", "c"]
 
 
-def test_a_write_is_seen_on_both_sides():
-    ours = Batch(obs={"cam": np.zeros(2)})
-    theirs = to_tianshou(ours)
-    theirs.obs.cam[0] = 1
-    from_tianshou(theirs).obs.cam[1] = 2
-    assert ours.obs.cam.tolist() == [1, 2]
-
-
 def test_records_and_sample_batches():
     flags = np.zeros(2, bool)
     record = RolloutBatch(
@@ -159,10 +146,6 @@ def test_dicts_in_object_arrays_stay_dicts():
     batch.n.__dict__["o"] = objects
     assert from_tianshou(to_tianshou(batch)).n.o is objects
 
-
-with warnings.catch_warnings():
-    warnings.simplefilter("ignore")
-    import tianshou.data as ts
 
 Step = tuple[list[int], list[bool], list[bool]]
 SLOTS = 4
@@ -226,9 +209,6 @@ cases = pytest.mark.parametrize("options", OPTIONS, ids=lambda options: ",".join
 sizes = pytest.mark.parametrize("rings", [1, 3])
 
 
-# ---- the same buffer -------------------------------------------------------------------------------------------------
-
-
 @sizes
 @cases
 @settings(max_examples=25)
@@ -282,9 +262,6 @@ def test_there_and_back(data, rings):
     ]
     assert len(back) == len(same)
     assert not len(back) or back[:] == same[:]
-
-
-# ---- memory and options ----------------------------------------------------------------------------------------------
 
 
 @sizes
@@ -355,9 +332,6 @@ def test_an_empty_buffer_takes_rows():
         add(taken, history), add(given_away, history)
         assert_alike(taken, given_away)
         assert len(taken) == 2 * rings
-
-
-# ---- other buffers ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["cached", "prioritized", "prioritized vector", "hindsight", "hindsight vector"])

@@ -73,9 +73,6 @@ def loaded(dataset: Any, **options: Any) -> list[Any]:
 datasets = pytest.mark.parametrize("dataset", [BatchDataset, RowByRow])
 
 
-# ---- loaders ---------------------------------------------------------------------------------------------------------
-
-
 @datasets
 @pytest.mark.parametrize("workers", [0, 2])
 def test_all_rows_in_order(dataset, workers):
@@ -135,9 +132,6 @@ def test_numpy_and_torch_come_out_as_they_went_in():
             assert all(type(leaf) is kind for leaf in (piece.rew, piece.act, piece.obs.cam))
 
 
-# ---- the two halves --------------------------------------------------------------------------------------------------
-
-
 @given(batches(min_rows=1), st.data())
 def test_several_rows_are_those_one_by_one(batch, data):
     if equal_rows_or_none(batch):
@@ -180,9 +174,6 @@ def test_collate_of_rows():
 def test_steps_become_sequences():
     pieces = [rollout()[:4], rollout()[4:8]]
     assert collate(pieces).act.tolist() == [[0, 1, 2, 3], [4, 5, 6, 7]]
-
-
-# ---- refused ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -409,20 +400,13 @@ class Scored(BatchRecord):
 def everything(rows: int, first: int = 0) -> Batch:
     numbers = torch.arange(first, first + rows)
     return Batch(
-        ids=numbers,
-        wide=numbers[:, None].expand(rows, 3).to(torch.float32).requires_grad_(),
-        half=numbers.to(torch.bfloat16),
-        mask=numbers % 2 == 0,
-        turned=torch.stack([numbers, -numbers]).T,
-        array=np.arange(first, first + rows),
-        backwards=np.arange(first, first + rows)[::-1],
-        complex=np.arange(rows) * 1j,
-        long=np.arange(rows).astype(np.longdouble),
-        at=np.arange(rows).astype("M8[s]"),
+        ids=numbers, wide=numbers[:, None].expand(rows, 3).to(torch.float32).requires_grad_(),
+        half=numbers.to(torch.bfloat16), mask=numbers % 2 == 0, turned=torch.stack([numbers, -numbers]).T,
+        array=np.arange(first, first + rows), backwards=np.arange(first, first + rows)[::-1],
+        complex=np.arange(rows) * 1j, long=np.arange(rows).astype(np.longdouble), at=np.arange(rows).astype("M8[s]"),
         uid=np.array([f"row {i}" for i in range(first, first + rows)], object),
-        n={"none": None, "x": numbers * 2.0, "reserved": Batch()},
-        dist=Normal(numbers * 1.0, torch.ones(rows)),
-    )
+        n={"none": None, "x": numbers * 2.0, "reserved": Batch()}, dist=Normal(numbers * 1.0, torch.ones(rows)),
+    )  # fmt: skip
 
 
 def check_broadcast(rank: int) -> None:

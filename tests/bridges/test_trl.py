@@ -27,27 +27,16 @@ def inputs(prompts: list[int] = [1, 3], completions: list[int] = [2, 3], **more:
     prompt_mask, mask = right(prompts).flip(1), right(completions)
     n = torch.arange(mask.numel()).reshape(mask.shape)
     return {
-        "prompt_ids": prompt_mask * 7,
-        "prompt_mask": prompt_mask,
-        "completion_ids": mask * n,
-        "completion_mask": mask,
-        "advantages": torch.arange(len(mask)) - 0.5,
-        "num_items_in_batch": mask.sum(),
-        "old_per_token_logps": -n / 7,
-        "importance_sampling_ratio": n / 2,
-        "sampling_per_token_logps": -n / 8,
-        "ref_per_token_logps": -n / 9,
-        **more,
-    }
+        "prompt_ids": prompt_mask * 7, "prompt_mask": prompt_mask, "completion_ids": mask * n, "completion_mask": mask,
+        "advantages": torch.arange(len(mask)) - 0.5, "num_items_in_batch": mask.sum(), "old_per_token_logps": -n / 7,
+        "importance_sampling_ratio": n / 2, "sampling_per_token_logps": -n / 8, "ref_per_token_logps": -n / 9, **more,
+    }  # fmt: skip
 
 
 def same(one: dict[str, Any], other: dict[str, Any]) -> bool:
     return one.keys() == other.keys() and all(
         torch.equal(one[name], other[name]) and one[name].dtype == other[name].dtype for name in one
     )
-
-
-# ---- from TRL --------------------------------------------------------------------------------------------------------
 
 
 def test_names_masks_and_meta():
@@ -107,9 +96,6 @@ def test_none_is_left_out():
     assert "ref_logp" not in from_trl(inputs(ref_per_token_logps=None))
 
 
-# ---- there and back --------------------------------------------------------------------------------------------------
-
-
 @given(st.data(), st.booleans(), st.booleans())
 def test_there_and_back(data, with_tools, per_token):
     completions = data.draw(LENGTHS)
@@ -139,9 +125,6 @@ def test_what_a_record_has_beside():
     assert "model" not in theirs
     assert "values" not in theirs
     assert to_trl(ready.to_numpy())["completion_ids"].tolist() == theirs["completion_ids"].tolist()
-
-
-# ---- refused ---------------------------------------------------------------------------------------------------------
 
 
 def test_images_have_no_row_for_each_sample():
@@ -204,9 +187,6 @@ def test_importance_ratios_come_back_as_they_were(ratio):
     assert torch.equal(to_trl(from_trl(theirs))["importance_sampling_ratio"], torch.tensor(ratio))
 
 
-# ---- pairs -----------------------------------------------------------------------------------------------------------
-
-
 def pairs(prompts: list[int] = [1, 3], chosen: list[int] = [2, 1], rejected: list[int] = [1, 4], **more: Any) -> Pairs:
     fields = {}
     for name, sizes in (("prompt", prompts), ("chosen", chosen), ("rejected", rejected)):
@@ -219,11 +199,8 @@ def pairs(prompts: list[int] = [1, 3], chosen: list[int] = [2, 1], rejected: lis
 def test_pairs_are_two_halves():
     given = pairs_to_trl(pairs(ref_chosen_logp=torch.ones(2)), pad_token_id=99)
     assert given["input_ids"].tolist() == [
-        [3, 1, 2, 99, 99, 99, 99],
-        [4, 5, 6, 3, 99, 99, 99],
-        [3, 1, 99, 99, 99, 99, 99],
-        [4, 5, 6, 5, 6, 7, 8],
-    ]
+        [3, 1, 2, 99, 99, 99, 99], [4, 5, 6, 3, 99, 99, 99], [3, 1, 99, 99, 99, 99, 99], [4, 5, 6, 5, 6, 7, 8],
+    ]  # fmt: skip
     assert given["completion_mask"].sum(1).tolist() == [2, 1, 1, 4]
     assert given["attention_mask"].sum(1).tolist() == [3, 4, 2, 7]
     assert [*given] == ["input_ids", "attention_mask", "completion_mask", "ref_chosen_logps"]

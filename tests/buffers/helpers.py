@@ -58,14 +58,9 @@ def assert_untouched(rows: Any, before: bytes) -> None:
 def transition(i: float, terminated: bool = False, truncated: bool = False, **more: Any) -> Batch:
     """A single row whose numbers say which one it is."""
     fields: dict[str, Any] = {
-        "obs": np.array([i, i + 0.5]),
-        "act": int(i),
-        "rew": float(i),
-        "terminated": terminated,
-        "truncated": truncated,
-        "obs_next": np.array([i + 1, i + 1.5]),
-        "info": {"t": int(i)},
-    }
+        "obs": np.array([i, i + 0.5]), "act": int(i), "rew": float(i), "terminated": terminated,
+        "truncated": truncated, "obs_next": np.array([i + 1, i + 1.5]), "info": {"t": int(i)},
+    }  # fmt: skip
     return Batch({**fields, **more})
 
 
@@ -73,14 +68,10 @@ def transitions(numbers: Sequence[float], terminated: Any = False, **more: Any) 
     """Several such rows."""
     n = np.asarray(numbers, float)
     fields: dict[str, Any] = {
-        "obs": np.stack([n, n + 0.5], 1),
-        "act": n.astype(int),
-        "rew": n.copy(),
-        "terminated": np.broadcast_to(terminated, n.shape).copy(),
-        "truncated": np.zeros(n.shape, bool),
-        "obs_next": np.stack([n + 1, n + 1.5], 1),
-        "info": {"t": n.astype(int)},
-    }
+        "obs": np.stack([n, n + 0.5], 1), "act": n.astype(int), "rew": n.copy(),
+        "terminated": np.broadcast_to(terminated, n.shape).copy(), "truncated": np.zeros(n.shape, bool),
+        "obs_next": np.stack([n + 1, n + 1.5], 1), "info": {"t": n.astype(int)},
+    }  # fmt: skip
     return Batch({**fields, **more})
 
 
@@ -215,7 +206,6 @@ def held(buffer: Any, *rows: Any) -> Any:
 
 
 every_buffer = pytest.mark.parametrize("name", BUFFERS)
-
 every_store = pytest.mark.parametrize("name", [*BUFFERS, *(f"{name} on disk" for name in BUFFERS)])
 """Every buffer, in memory and on disk."""
 

@@ -14,29 +14,19 @@ from typedbatch.buffers import ReplayBuffer
 Row = dict[str, Any]
 
 ZEROS: Row = {
-    "obs.pos": [0.0, 0.0],
-    "obs.inner.id": 0,
-    "obs_next.pos": [0.0, 0.0],
-    "obs_next.inner.id": 0,
-    "info.text": None,
+    "obs.pos": [0.0, 0.0], "obs.inner.id": 0, "obs_next.pos": [0.0, 0.0], "obs_next.inner.id": 0, "info.text": None,
     "extra": 0,
-}
+}  # fmt: skip
 """Values of a row in the fields that it was added without."""
 
 
 def row(number: int, terminated: bool = False, truncated: bool = False, **optional: Any) -> Row:
     """A transition whose every value is made from its number, by the names that the model has for its fields."""
     return {
-        "obs.pos": [float(number), number / 2],
-        "obs.inner.id": number,
-        "act": -number,
-        "rew": number / 4,
-        "terminated": terminated,
-        "truncated": truncated,
-        "obs_next.pos": [number + 0.5, number / 2],
-        "obs_next.inner.id": number + 1000,
-        **optional,
-    }
+        "obs.pos": [float(number), number / 2], "obs.inner.id": number, "act": -number, "rew": number / 4,
+        "terminated": terminated, "truncated": truncated, "obs_next.pos": [number + 0.5, number / 2],
+        "obs_next.inner.id": number + 1000, **optional,
+    }  # fmt: skip
 
 
 def as_batch(row: Row) -> Batch:

@@ -31,12 +31,7 @@ from tests.buffers.helpers import (
     transitions,
 )
 from typedbatch import Batch, BatchRecord, Sorted, checking, errors
-from typedbatch.buffers import (
-    CachedReplayBuffer,
-    PrioritizedReplayBuffer,
-    ReplayBuffer,
-    VectorReplayBuffer,
-)
+from typedbatch.buffers import CachedReplayBuffer, PrioritizedReplayBuffer, ReplayBuffer, VectorReplayBuffer
 from typedbatch.errors import FieldNameError, RowAssignmentError, StorageError
 
 BAD: dict[str, tuple[str, Any]] = {
@@ -373,12 +368,9 @@ def test_a_date_that_overflows_is_not_stored(first: Any, fits: Any, overflows: A
 
 
 FLAGS: dict[str, Any] = {
-    "list": [False],
-    "array": np.array([True]),
-    "two dimensions": np.array([[True]]),
-    "tensor": torch.tensor([True]),
+    "list": [False], "array": np.array([True]), "two dimensions": np.array([[True]]), "tensor": torch.tensor([True]),
     "numbers": [1.0],
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("ids", [None, [0]])
@@ -415,8 +407,6 @@ def test_what_could_be_one_row_or_several_is_refused():
     with pytest.raises(errors.RowAssignmentError, match="a flag for each of 2 rows"):
         VectorReplayBuffer(4, 2).add(Batch(Batch.stack([row(0), row(1)]), terminated=np.zeros((2, 2), bool)))
 
-
-# ---- time limits without obs_next ---------------------------------------------------------------------------------
 
 TRUNCATED: dict[str, Any] = {
     "add": lambda buffer, rows, ids: buffer.add(rows, buffer_ids=ids),

@@ -231,8 +231,6 @@ def test_columns_on_disk_and_those_of_a_ring_stay_where_they_are(tmp_path):
         ring.buffers[0].columns.act = np.zeros(2)
 
 
-# ---- who may change columns ---------------------------------------------------------------------------------------
-
 CHANGES: dict[str, Any] = {
     "setattr": lambda tree, name, new: setattr(tree, name, new),
     "setitem": lambda tree, name, new: tree.__setitem__(name, new),

@@ -52,15 +52,10 @@ class StepBuffer(ReplayBuffer[Step]):
 
 def fields(lead: tuple[int, ...] = (), **others: Any) -> dict[str, Any]:
     return {
-        "obs": np.ones((*lead, 4), np.float32),
-        "obs_next": np.ones((*lead, 4), np.float32),
-        "act": np.ones(lead, int),
-        "rew": np.ones(lead, np.float32),
-        "terminated": np.zeros(lead, bool),
-        "truncated": np.zeros(lead, bool),
-        "goal": np.ones((*lead, 2), np.float32),
-        **others,
-    }
+        "obs": np.ones((*lead, 4), np.float32), "obs_next": np.ones((*lead, 4), np.float32), "act": np.ones(lead, int),
+        "rew": np.ones(lead, np.float32), "terminated": np.zeros(lead, bool), "truncated": np.zeros(lead, bool),
+        "goal": np.ones((*lead, 2), np.float32), **others,
+    }  # fmt: skip
 
 
 def report(error: pytest.ExceptionInfo[SchemaError]) -> str:
@@ -194,15 +189,10 @@ TYPED: dict[str, tuple[Any, type]] = {
 def ways_out(buffer: Any) -> dict[str, Any]:
     """Return the rows of a buffer, read in every way."""
     return {
-        "sample": buffer.sample(2)[0],
-        "all of it": buffer.sample(0)[0],
-        "a row": buffer[0],
-        "rows": buffer[[0, 1]],
-        "everything": buffer[:],
-        "iteration": next(iter(buffer)),
-        "a ring": buffer.buffers[0][:],
+        "sample": buffer.sample(2)[0], "all of it": buffer.sample(0)[0], "a row": buffer[0], "rows": buffer[[0, 1]],
+        "everything": buffer[:], "iteration": next(iter(buffer)), "a ring": buffer.buffers[0][:],
         "a ring's sample": buffer.buffers[0].sample(1)[0],
-    }
+    }  # fmt: skip
 
 
 class TestBookkeeping:
@@ -354,9 +344,6 @@ class TestDeclarations:
         assert type(GoalBuffer.load_hdf5(tmp_path / "goals.h5")[:]) is Goal
 
 
-# ---- columns of objects -------------------------------------------------------------------------------------------
-
-
 class Item(BatchRecord):
     note: Column[Any]
 
@@ -367,24 +354,11 @@ class Noted(RolloutBatch):
 
 
 OBJECTS: dict[str, Any] = {
-    "list": [1, 2],
-    "empty list": [],
-    "uneven lists": [[1], [2, 3]],
-    "list of dicts": [{"a": 1}, {"b": 2}],
-    "dict": {"a": 1},
-    "empty dict": {},
-    "integer": 5,
-    "number": 0.5,
-    "flag": True,
-    "text": "abc",
-    "None": None,
-    "array": np.ones(2),
-    "tensor": torch.ones(3),
-    "tensor of no dimensions": torch.tensor(1.0),
-    "tensors": [torch.ones(2)],
-    "set": {1},
-    "batch": Batch(a=[1]),
-}
+    "list": [1, 2], "empty list": [], "uneven lists": [[1], [2, 3]], "list of dicts": [{"a": 1}, {"b": 2}],
+    "dict": {"a": 1}, "empty dict": {}, "integer": 5, "number": 0.5, "flag": True, "text": "abc", "None": None,
+    "array": np.ones(2), "tensor": torch.ones(3), "tensor of no dimensions": torch.tensor(1.0),
+    "tensors": [torch.ones(2)], "set": {1}, "batch": Batch(a=[1]),
+}  # fmt: skip
 NOTED: dict[str, Any] = {
     "ring": lambda: ReplayBuffer[Noted, Any](4),
     "vector": lambda: VectorReplayBuffer[Noted, Any](8, 2),

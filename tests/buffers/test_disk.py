@@ -90,9 +90,6 @@ def file_of(path: Path, *field: str) -> Path:
     return path / next(one["file"] for one in described(path)["fields"] if tuple(one["path"]) == field)
 
 
-# ---- the folder -----------------------------------------------------------------------------------------------------
-
-
 def test_the_files_are_read_by_numpy_alone(tmp_path):
     buffer = VectorReplayBuffer(4, 2, path=tmp_path)
     for number in range(3):
@@ -175,9 +172,6 @@ def test_rows_are_there_for_others_while_the_buffer_is_used(tmp_path):
     for number in range(5):
         buffer.add(as_batch(row(number)))
         assert ReplayBuffer.open(tmp_path, "r")[:].act.tolist() == [-one for one in range(number + 1)][-3:]
-
-
-# ---- room on the disk -----------------------------------------------------------------------------------------------
 
 
 def room_of(file: Path) -> int:
@@ -298,9 +292,6 @@ def test_a_disk_that_is_full_is_an_error_when_the_column_is_made_and_not_when_it
     assert said[3:] == ["['buffer.lock']", str(sum(range(2000, 3000)))]
 
 
-# ---- what is kept ---------------------------------------------------------------------------------------------------
-
-
 def test_tensors_are_kept_in_every_dtype(tmp_path):
     dtypes = [torch.bfloat16, torch.float16, torch.float32, torch.float64, torch.int8, torch.int64, torch.bool]
     dtypes += [torch.complex64, torch.uint8]
@@ -415,9 +406,6 @@ def test_a_ring_of_a_buffer_on_disk_keeps_what_is_added_to_it(tmp_path):
     buffer.add(as_rows([row(1), row(2)]))
     buffer.buffers[1].add(as_batch(row(3)))
     assert VectorReplayBuffer.open(tmp_path, "r")[:].act.tolist() == [-1, -2, -3]
-
-
-# ---- damaged and hostile folders ------------------------------------------------------------------------------------
 
 
 def usable_or_refused(cls: Any, path: Path, **more: Any) -> bool:
@@ -602,15 +590,10 @@ def test_a_description_that_is_none_is_refused(text, tmp_path):
 
 
 ARRAYS = {
-    "of another length": np.zeros(3, int),
-    "of no rows": np.zeros(0, int),
-    "without dimensions": np.array(3),
-    "of text": np.array(["a"] * 4),
-    "of bytes": np.array([b"a"] * 4),
-    "of structures": np.zeros(4, "i4,f4"),
-    "of dates": np.zeros(4, "M8[s]"),
-    "of complex numbers": np.zeros(4, complex),
-}
+    "of another length": np.zeros(3, int), "of no rows": np.zeros(0, int), "without dimensions": np.array(3),
+    "of text": np.array(["a"] * 4), "of bytes": np.array([b"a"] * 4), "of structures": np.zeros(4, "i4,f4"),
+    "of dates": np.zeros(4, "M8[s]"), "of complex numbers": np.zeros(4, complex),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -636,15 +619,11 @@ def test_a_column_of_what_it_cannot_be_is_refused(columns, arrays, tmp_path):
 @pytest.mark.parametrize(
     "content",
     [
-        b"",
-        b"\x93NUMPY",
-        b"PK\x03\x04 no zip",
-        b"PK\x05\x06" + b"\0" * 18,
-        b"text",
+        b"", b"\x93NUMPY", b"PK\x03\x04 no zip", b"PK\x05\x06" + b"\0" * 18, b"text",
         b"\x93NUMPY\x01\x00\x10\x00{'descr': ((((((",
     ],
     ids=["nothing", "magic", "broken zip", "empty zip", "text", "broken header"],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("which", ["act", "state"])
 def test_a_file_that_is_no_array_is_refused(which, content, tmp_path):
     filled("ReplayBuffer", tmp_path)
@@ -667,11 +646,7 @@ def test_a_file_that_was_cut_off_is_refused_wherever_it_was(which, tmp_path):
             PrioritizedReplayBuffer.open(tmp_path)
 
 
-@pytest.mark.parametrize(
-    "wrong",
-    [np.nan, np.inf, -1.0, 4.0, 1e300, -1e300, 0.5, 2.0**63],
-    ids=str,
-)
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -1.0, 4.0, 1e300, -1e300, 0.5, 2.0**63], ids=str)
 @pytest.mark.parametrize("place", [1, 2, 4], ids=["insertion", "length", "first of the episode"])
 def test_positions_that_cannot_be_are_refused(place, wrong, tmp_path):
     if (place, wrong) == (2, 4.0):
@@ -795,9 +770,6 @@ def test_nothing_is_imported_for_what_a_description_says(tmp_path):
     with pytest.raises(errors.StorageError):
         ReplayBuffer.open(tmp_path)
     assert "antigravity" not in sys.modules
-
-
-# ---- random numbers -----------------------------------------------------------------------------------------------
 
 
 def draws(buffer: Any) -> list[list[int]]:

@@ -173,23 +173,6 @@ def test_tensors():
     assert torch.equal(buffer[:].obs, row.obs[1:])
 
 
-def rows(numbers, ends):
-    column = np.asarray(numbers, float)
-    return Batch(
-        obs=column[:, None], act=column, rew=column, terminated=np.asarray(ends), truncated=np.zeros(len(ends), bool)
-    )
-
-
-def test_all_of_them_or_none():
-    buffer = VectorReplayBuffer(6, 2)
-    buffer.add(rows([1, 2], [False, False]))
-    bad = rows([3, 4, 5], [False] * 3)
-    bad.obs = np.zeros((3, 2))
-    with pytest.raises(errors.RowAssignmentError, match="field 'obs'"):
-        buffer.add(bad, buffer_ids=[0, 0, 1])
-    assert buffer[:].act.tolist() == [1, 2]
-
-
 class Scored(RolloutBatch[Tensor]):
     score: Tensor
 

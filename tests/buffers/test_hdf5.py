@@ -14,13 +14,12 @@ import numpy as np
 import pytest
 import tianshou.data
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import settings
 from tianshou.data.utils.converter import to_hdf5 as tianshou_to_hdf5
 
 from tests.buffers.helpers import held, step, steps
 from tests.buffers.model import as_batch, as_rows, row
-from tests.files.helpers import Evil, assert_same, batches_to_keep
+from tests.files.helpers import Evil, assert_same
 from typedbatch import Batch, errors
 from typedbatch.buffers import (
     CachedReplayBuffer,
@@ -43,14 +42,6 @@ def written(fields: Any, compression: str | None = None) -> Any:
         to_hdf5(fields, file, compression)
         file.flush()
         return from_hdf5(file)
-
-
-# ---- batches --------------------------------------------------------------------------------------------------------
-
-
-@given(batches_to_keep, st.sampled_from([None, "gzip", "lzf"]))
-def test_every_batch_comes_back_as_it_was(batch, compression):
-    assert_same(written({"batch": batch}, compression)["batch"], batch)
 
 
 @pytest.mark.parametrize("value", [2**100, -0.0, True, None, "\ud800", np.zeros((2, 0), "S3")], ids=ascii)
@@ -85,9 +76,6 @@ def test_what_cannot_be_written_is_refused_by_name(value):
 def test_an_unknown_compression_is_refused():
     with pytest.raises(errors.StorageError), h5py.File.in_memory() as file:
         to_hdf5({"a": np.zeros(3)}, file, "zip")
-
-
-# ---- buffers --------------------------------------------------------------------------------------------------------
 
 
 def reward(achieved: Any, desired: Any) -> Any:
@@ -218,9 +206,6 @@ def test_tensors_of_a_buffer_go_where_they_are_wanted(tmp_path):
     assert ReplayBuffer.load_hdf5(tmp_path / "file", device="meta").t.device.type == "meta"
 
 
-# ---- Tianshou's files -----------------------------------------------------------------------------------------------
-
-
 def test_what_tianshou_writes_is_read(tmp_path):
     fields = {
         "array": np.arange(3.0),
@@ -340,9 +325,6 @@ def test_a_pickle_called_anything_is_not_executed(tmp_path):
                 with pytest.raises(errors.StorageError, match="'it'"):
                     from_hdf5(file)
     assert not (tmp_path / "executed").exists()
-
-
-# ---- damaged and hostile files --------------------------------------------------------------------------------------
 
 
 def linked(file: h5py.File, how: str, folder: Path) -> None:

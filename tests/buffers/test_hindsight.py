@@ -78,9 +78,6 @@ def goal_of(batch: Any) -> list[float]:
     return batch.obs.desired_goal.ravel().tolist()
 
 
-# ---- what is read ----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("horizon", [3, 30])
 def test_each_later_step_within_the_horizon_comes_up_as_a_goal(horizon):
     buffer = walked(5, horizon)
@@ -90,15 +87,6 @@ def test_each_later_step_within_the_horizon_comes_up_as_a_goal(horizon):
             buffer.rewrite_transitions(np.array([slot]))
             seen.setdefault(slot, set()).update(goal_of(buffer[[slot]]))
     assert seen == {slot: {float(goal) for goal in range(slot + 1, min(6, slot + 1 + horizon))} for slot in range(5)}
-
-
-def test_so_many_episodes_get_another_goal_for_each_that_keeps_its_own():
-    buffer = HERReplayBuffer(1000, distance, 1, future_k=4.0)
-    buffer.set_batch(goal_transitions(np.arange(1000), terminated=True))
-    buffer.rewrite_transitions(np.arange(1000))
-    others = (buffer[:].obs.desired_goal != OWN).mean()
-    assert 0.7 < others < 0.8
-    assert buffer.future_p == 0.75
 
 
 @pytest.mark.filterwarnings("ignore:with ignore_obs_next=True")
@@ -230,9 +218,6 @@ def test_a_column_is_read_with_the_goal_of_the_row_that_looks_ahead_to_it():
         assert read == goal_of(batch)
 
 
-# ---- for how long ----------------------------------------------------------------------------------------------------
-
-
 def test_rows_that_go_elsewhere_go_with_the_goals_that_are_stored():
     buffer = walked(5)
     before = stored_rows(buffer)
@@ -264,9 +249,6 @@ def test_rings_read_with_the_goals_that_are_stored():
     buffer.sample(0)
     assert OWN not in goal_of(buffer[:])
     assert goal_of(buffer.buffers[0][:]) == goal_of(buffer.buffers[1][:]) == [OWN, OWN]
-
-
-# ---- numbers ---------------------------------------------------------------------------------------------------------
 
 
 def test_rewards_are_not_rounded_on_the_way():
@@ -337,9 +319,6 @@ def test_goals_may_be_tensors(tensors):
     assert goal_of(buffer[1]) == goal_of(batch)[1:2]
 
 
-# ---- terminated of another goal --------------------------------------------------------------------------------------
-
-
 def reaches(achieved: Any, desired: Any) -> Any:
     return (achieved == desired)[:, 0]
 
@@ -355,12 +334,6 @@ def test_rows_that_reach_another_goal_are_terminated_and_others_are_not():
     assert stored_rows(buffer).terminated.tolist() == [False] * 4 + [True]
     buffer.add(goal_transitions([9]), buffer_ids=[0])
     assert buffer[:].terminated.tolist() == [False] * 4 + [True, False]
-
-
-def test_flags_stay_as_they_are_without_the_function():
-    buffer = walked(5)
-    buffer.sample(4)
-    assert buffer[:].terminated.tolist() == [False] * 4 + [True]
 
 
 @pytest.mark.parametrize("tensors", [False, True])
@@ -416,8 +389,6 @@ def test_the_function_is_given_again_where_the_buffer_is_opened(how, tmp_path):
     batch, slots = again.sample(10)
     assert batch.terminated.tolist() == (slots + 1 == batch.obs.desired_goal[:, 0]).tolist()
 
-
-# ---- what is refused -------------------------------------------------------------------------------------------------
 
 WRONG: dict[str, Any] = {
     "a column": lambda achieved, desired: -np.abs(achieved - desired),

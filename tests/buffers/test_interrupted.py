@@ -246,9 +246,6 @@ def test_an_error_in_the_middle_of_a_change_rolls_it_back(monkeypatch):
     assert check_whole(buffer) == [[3, 4, 5, 6, 7, 8]]
 
 
-# ---- threads --------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("where", ["memory", "disk"])
 @pytest.mark.parametrize("name", MAKE)
 def test_an_actor_adds_while_a_learner_samples(name, where, tmp_path):

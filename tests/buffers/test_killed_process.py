@@ -28,7 +28,6 @@ from typedbatch.buffers import (
 )
 
 pytestmark = pytest.mark.slow
-
 CAPACITY = 5
 """Of each ring: overwriting is constant."""
 LENGTHS = (3, 4)
@@ -212,9 +211,6 @@ def processes():
     out.end()
 
 
-# ---- what must be there ---------------------------------------------------------------------------------------------
-
-
 def environments(name: str) -> int:
     return 1 if name in ("ReplayBuffer", "PrioritizedReplayBuffer") else 2
 
@@ -303,9 +299,6 @@ def goes_on(buffer: Any, name: str, adds: int, width: int) -> None:
     check_priorities(buffer)
 
 
-# ---- at any moment --------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", FIVE_CLASSES)
 def test_a_process_that_is_killed_at_random_moments_loses_no_row_and_tears_none(name, tmp_path, processes):
     moments = random.Random(name)
@@ -326,9 +319,6 @@ def test_a_process_that_is_killed_at_random_moments_loses_no_row_and_tears_none(
         buffer.close()
     assert overwritten
     goes_on(FIVE_CLASSES[name].open(tmp_path / "buffer"), name, adds, 2000)
-
-
-# ---- at every moment ------------------------------------------------------------------------------------------------
 
 
 def folders_of_killed_processes(
@@ -404,8 +394,7 @@ def test_a_reset_that_is_killed_keeps_every_row_or_none(name, tmp_path, processe
 
 
 @pytest.mark.parametrize(
-    "name",
-    [pytest.param("ReplayBuffer", marks=pytest.mark.quick), "VectorReplayBuffer", "PrioritizedReplayBuffer"],
+    "name", [pytest.param("ReplayBuffer", marks=pytest.mark.quick), "VectorReplayBuffer", "PrioritizedReplayBuffer"]
 )
 def test_a_dropnull_that_is_killed_leaves_only_rows_that_were_there(name, tmp_path, processes):
     processes.do("prepare", name, tmp_path / "buffer", 3, 8)

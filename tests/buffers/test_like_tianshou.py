@@ -12,7 +12,6 @@ from tests.buffers import helpers
 from typedbatch import Batch, buffers
 
 pytestmark = pytest.mark.filterwarnings("ignore")
-
 FIELDS = ("obs", "act", "rew", "terminated", "truncated", "done", "obs_next")
 
 

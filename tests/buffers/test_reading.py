@@ -228,8 +228,6 @@ def test_slots_between_two_rings_are_a_value_error(start, stop):
         VectorReplayBuffer(total_size=10, buffer_num=2).get_buffer_indices(start=start, stop=stop)
 
 
-# ---- slots that were sampled --------------------------------------------------------------------------------------
-
 READS: dict[str, Any] = {
     "index": lambda buffer, batch, slots: buffer[slots],
     "view": lambda buffer, batch, slots: buffer[slots[:]],

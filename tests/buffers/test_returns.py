@@ -68,9 +68,6 @@ def snapshot(*values: Any) -> list[Any]:
     return copy.deepcopy(list(values))
 
 
-# ---- n steps ---------------------------------------------------------------------------------------------------------
-
-
 @given(histories(), st.integers(1, 6), GAMMAS, st.sampled_from(["numpy", "torch", "heads", "torch heads"]), st.data())
 def test_returns_over_n_steps_are_those_of_a_loop(history, n_step, gamma, kind, data):
     buffer, kept = history
@@ -116,23 +113,6 @@ def returns_of(buffer: ReplayBuffer, n_step: int, q: float = 100.0) -> list[floa
     indices = buffer.sample_indices(0)
     out = compute_nstep_return(buffer[:], buffer, indices, lambda _, slots: np.full(len(slots), q), 0.5, n_step)
     return out.returns.tolist()
-
-
-@pytest.mark.parametrize(
-    ("flags", "n_step", "expected"),
-    [
-        ("...", 1, [51.0, 51.0, 51.0]),
-        ("...", 2, [26.5, 26.5, 51.0]),  # what comes after the last row is not known, so its value stands for it
-        ("..T", 1, [51.0, 51.0, 1.0]),
-        ("..T", 2, [26.5, 1.5, 1.0]),
-        ("..T", 9, [1.75, 1.5, 1.0]),
-        ("..L", 9, [14.25, 26.5, 51.0]),  # stopped for lack of time: there would have been more
-        ("..B", 9, [1.75, 1.5, 1.0]),
-        (".T.L", 3, [1.5, 1.0, 26.5, 51.0]),
-    ],
-)
-def test_episodes_that_end_end_their_returns(flags, n_step, expected):
-    assert returns_of(episode(flags), n_step) == expected
 
 
 def test_a_value_that_is_not_a_number_does_not_count_behind_a_terminated_row():
@@ -258,9 +238,6 @@ def test_lengths_that_differ_are_refused():
             compute_nstep_return(buffer[:], buffer, np.arange(3), lambda *_, t=targets: t)
 
 
-# ---- advantages ------------------------------------------------------------------------------------------------------
-
-
 @given(histories(), GAMMAS, st.sampled_from([0.0, 0.5, 0.95, 1.0]), st.booleans(), st.booleans())
 def test_advantages_are_those_of_a_loop(history, gamma, gae_lambda, as_tensors, with_v_s):
     buffer, kept = history
@@ -300,25 +277,6 @@ def test_without_values_returns_are_discounted_sums_of_rewards(history, gamma):
     expected = naive_advantages(kept, nothing, nothing, gamma, 1.0)
     np.testing.assert_allclose(returns, expected, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(advantages, expected, rtol=1e-9, atol=1e-9)
-
-
-@pytest.mark.parametrize(
-    ("flags", "expected"),
-    [
-        ("...", [14.25, 26.5, 51.0]),
-        ("..T", [1.75, 1.5, 1.0]),
-        ("..L", [14.25, 26.5, 51.0]),
-        ("..B", [1.75, 1.5, 1.0]),
-        (".TL", [1.5, 1.0, 51.0]),
-    ],
-)
-def test_only_a_terminated_episode_is_worth_nothing_afterwards(flags, expected):
-    for values in (np.array([6.0, 7.0, 100.0]), torch.tensor([6.0, 7.0, 100.0])):
-        buffer = episode(flags)
-        now = np.array([5.0, 6.0, 7.0])
-        returns, advantages = compute_episodic_return(buffer[:], buffer, np.arange(3), values, now, 0.5, 1.0)
-        assert returns.tolist() == expected
-        assert advantages.tolist() == (np.array(expected) - now).tolist()
 
 
 def test_without_a_buffer_the_batch_ends_its_last_episode():
@@ -396,9 +354,6 @@ def test_a_buffer_and_indices_belong_together():
             compute_episodic_return(buffer[:], **more, gae_lambda=1.0)
     with pytest.raises(errors.StructureError, match=r"one index for each of .* rows is expected, got 2"):
         compute_episodic_return(buffer[:], buffer, np.arange(2), gae_lambda=1.0)
-
-
-# ---- the sums --------------------------------------------------------------------------------------------------------
 
 
 @given(st.integers(0, 70), st.integers(0, 2**32), st.sampled_from([(), (2,), (1,)]), st.sampled_from([0.0, 0.2, 1.0]))

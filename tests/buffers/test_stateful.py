@@ -32,7 +32,6 @@ OWN = -1.0
 """The goal that rows for hindsight are stored with; none achieves it."""
 EPS = float(np.finfo(np.float32).eps)
 ALPHA, BETA = 0.5, 0.75
-
 flags = st.tuples(st.booleans(), st.booleans())
 
 
@@ -42,16 +41,11 @@ class Buffers(RuleBasedStateMachine):
     numbers = 0
 
     @initialize(
-        size=st.integers(1, 12),
-        rings=st.integers(1, 3),
-        vector=st.booleans(),
-        kind=st.sampled_from(["plain", "cached", "prioritized", "hindsight"]),
-        ignore_obs_next=st.booleans(),
-        stack_num=st.integers(1, 3),
-        on_disk=st.booleans(),
-        horizon=st.integers(1, 3),
+        size=st.integers(1, 12), rings=st.integers(1, 3), vector=st.booleans(),
+        kind=st.sampled_from(["plain", "cached", "prioritized", "hindsight"]), ignore_obs_next=st.booleans(),
+        stack_num=st.integers(1, 3), on_disk=st.booleans(), horizon=st.integers(1, 3),
         future_k=st.sampled_from([1.0, 2.0, float("inf")]),
-    )
+    )  # fmt: skip
     def make(self, size, rings, vector, kind, ignore_obs_next, stack_num, on_disk, horizon, future_k):
         self.folder = tempfile.TemporaryDirectory()
         self.path = Path(self.folder.name, "buffer") if on_disk else None
@@ -135,12 +129,9 @@ class Buffers(RuleBasedStateMachine):
             self.check_parts()
 
     @rule(
-        size=st.integers(1, 9),
-        rings=st.sampled_from(["one", "as many"]),
-        adds=st.lists(flags, max_size=12),
-        extra=st.booleans(),
-        ignore_obs_next=st.booleans(),
-    )
+        size=st.integers(1, 9), rings=st.sampled_from(["one", "as many"]), adds=st.lists(flags, max_size=12),
+        extra=st.booleans(), ignore_obs_next=st.booleans(),
+    )  # fmt: skip
     def update(self, size, rings, adds, extra, ignore_obs_next):
         count = 1 if rings == "one" or self.cached else len(self.model.rings)
         other = VectorReplayBuffer(size, count, ignore_obs_next=ignore_obs_next)
@@ -190,22 +181,14 @@ class Buffers(RuleBasedStateMachine):
         ends=flags,
         wrong=st.sampled_from(
             [
-                {"act": None},
-                {"act": 0.5},
-                {"act": "text"},
-                {"act": np.zeros(2)},
-                {"rew": 1j},
-                {"terminated": np.zeros(3, bool)},
-                {"truncated": None},
-                {"obs.pos": np.zeros(3)},
-                {"obs.pos": np.full(2, 1e400 * 1j)},
-                {"obs.inner.id": {"deeper": 1}},
-                {"obs.inner.id": 0.5, "new.inner": 1},
-                {"obs.inner": 1, "obs.inner.id": None},
+                {"act": None}, {"act": 0.5}, {"act": "text"}, {"act": np.zeros(2)}, {"rew": 1j},
+                {"terminated": np.zeros(3, bool)}, {"truncated": None}, {"obs.pos": np.zeros(3)},
+                {"obs.pos": np.full(2, 1e400 * 1j)}, {"obs.inner.id": {"deeper": 1}},
+                {"obs.inner.id": 0.5, "new.inner": 1}, {"obs.inner": 1, "obs.inner.id": None},
             ]
         ),
         missing=st.none() | st.sampled_from(["act", "rew", "terminated", "truncated"]),
-    )
+    )  # fmt: skip
     def add_what_does_not_fit(self, ends, wrong, missing):
         good = as_batch(self.a_row(0, *ends))
         if missing is None:

@@ -33,9 +33,6 @@ def content(path: Path) -> dict[str, bytes]:
     return {one.name: one.read_bytes() for one in path.iterdir()}
 
 
-# ---- one writes -----------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", MAKE)
 def test_a_second_writer_is_refused_and_the_first_goes_on(name, tmp_path):
     buffer = filled(name, tmp_path)
@@ -137,8 +134,6 @@ def test_where_there_are_no_locks_a_buffer_is_read_and_not_written(tmp_path, mon
             write()
     assert len(ReplayBuffer.open(tmp_path / "b", mode="r")) == 4
 
-
-# ---- any number reads -----------------------------------------------------------------------------------------------
 
 CHANGES: dict[str, Any] = {
     "add": lambda buffer: buffer.add(transition(1)),
@@ -277,7 +272,6 @@ while not select.select([sys.stdin], [], [], 0)[0]:
     step += 1
 """
 
-
 READS, STEPS = 1000, 12_000
 """So often is everything read, and so far has the writer come at last: past a new field and two resets."""
 
@@ -350,9 +344,6 @@ def test_rows_that_are_left_out_for_a_fast_writer_are_not_sampled(tmp_path):
     assert state_of(reader).guard.reader.read(sample_while_a_row_is_written, state_of(reader)).all()
 
 
-# ---- links ----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", ["a column", "priorities", "the state", "buffer.json", "buffer.lock"])
 @pytest.mark.parametrize("how", ["symbolic", "hard", "pipe", "folder"])
 def test_what_is_no_file_of_the_folder_is_neither_opened_nor_written_through(name, how, tmp_path):
@@ -410,8 +401,6 @@ def test_a_link_in_the_place_of_a_file_that_is_made_next_is_removed_and_not_foll
     buffer.close()
     assert ReplayBuffer.open(path)[:].act.tolist() == [0, 1, 2, 3]
 
-
-# ---- killed before there was a buffer -------------------------------------------------------------------------------
 
 MAKES = """
 import os, signal, sys

@@ -93,19 +93,11 @@ def lines(result: Checked) -> list[str]:
     return [str(one) for one in result.found]
 
 
-def test_functions_without_annotations_are_looked_at(tmp_path, environment):
-    assert lines(checked(tmp_path, environment, {"a.py": UNTYPED})) == [
-        'a.py:5:12: error: Batch has no field "rew"; it has act, obs  [batch-field]'
+def test_batches_are_looked_at_in_functions_without_annotations_too_and_nothing_else(tmp_path, environment):
+    assert lines(checked(tmp_path, environment, {"a.py": UNTYPED, "b.py": RETURNED, "c.py": FOREIGN})) == [
+        'a.py:5:12: error: Batch has no field "rew"; it has act, obs  [batch-field]',
+        'b.py:6:12: error: Batch lacks "info", "obs" of ObsBatchProtocol; it has act  [batch-argument]',
     ]
-
-
-def test_a_batch_that_is_returned_has_a_code_of_its_own(tmp_path, environment):
-    (line,) = lines(checked(tmp_path, environment, {"a.py": RETURNED}))
-    assert line == 'a.py:6:12: error: Batch lacks "info", "obs" of ObsBatchProtocol; it has act  [batch-argument]'
-
-
-def test_what_mypy_says_of_other_things_is_left_out(tmp_path, environment):
-    assert lines(checked(tmp_path, environment, {"a.py": FOREIGN})) == []
 
 
 def test_a_file_that_is_no_python_does_not_stop_the_others(tmp_path, environment):
@@ -142,11 +134,8 @@ def test_names_of_files_may_be_odd(tmp_path, environment):
     files = {"-x.py": UNTYPED, "with space/a+(1).py": "x = (\n", "[b].py": "def f(:\n", "c.py": UNTYPED}
     result = checked(tmp_path, environment, files, "-x.py", "with space", "[b].py", "c.py")
     assert [(one.file, one.code) for one in result.found] == [
-        ("-x.py", "batch-field"),
-        ("[b].py", "syntax"),
-        ("c.py", "batch-field"),
-        ("with space/a+(1).py", "syntax"),
-    ]
+        ("-x.py", "batch-field"), ("[b].py", "syntax"), ("c.py", "batch-field"), ("with space/a+(1).py", "syntax"),
+    ]  # fmt: skip
 
 
 def test_settings_that_say_where_code_is_are_kept(tmp_path, environment):
@@ -184,11 +173,8 @@ def test_a_project_with_the_plugin_keeps_its_settings(tmp_path, environment):
 
 def test_files_of_the_settings_are_relative_to_them(tmp_path, environment):
     files = {
-        "mypy.ini": "[mypy]\nfiles = lib/*.py, main.py\n",
-        "lib/a.py": UNTYPED,
-        "main.py": UNTYPED,
-        "no.py": UNTYPED,
-    }
+        "mypy.ini": "[mypy]\nfiles = lib/*.py, main.py\n", "lib/a.py": UNTYPED, "main.py": UNTYPED, "no.py": UNTYPED,
+    }  # fmt: skip
     project(tmp_path, {**files, "deep/b.py": UNTYPED})
     cache = environment.cache_for(tmp_path)
     result = check_types(python=environment.python, cache=cache, folder=tmp_path / "deep")
@@ -236,8 +222,6 @@ def test_the_cache_is_kept_out_of_git(tmp_path):
     assert "*" in (tmp_path / ".typedbatch_cache" / ".gitignore").read_text("utf-8").split()
 
 
-# ---- what a project may hold ------------------------------------------------------------------------------------
-
 MARKED = "open({!r}, 'w').close()\nraise SystemExit(1)\n"
 OURS = "[mypy]\nplugins = typedbatch.mypy\ncheck_untyped_defs = True\n"
 PLUGIN = """\
@@ -271,13 +255,6 @@ def test_no_module_of_the_project_takes_the_place_of_pythons(tmp_path, environme
     assert done.returncode == 1, done.stderr
     assert "a.py:5:12: error: Batch has no field" in done.stdout
     assert "logging.py:1:1: note: this file is not checked: it stands in the place of a module" in done.stdout
-    assert list(tmp_path.glob("ran *")) == []
-
-
-@pytest.mark.parametrize("name", ["logging", "queue", "typing"])
-def test_one_module_with_the_name_of_pythons_is_not_run(tmp_path, environment, name):
-    shadows(tmp_path, [name])
-    assert FOUND_IN_A in codes(checked(tmp_path, environment, {"a.py": UNTYPED}))
     assert list(tmp_path.glob("ran *")) == []
 
 
@@ -393,8 +370,6 @@ def test_a_sum_of_eight_thousand_numbers_costs_no_findings(tmp_path, environment
     assert codes(checked(tmp_path, environment, {"a.py": UNTYPED + "x = " + " + ".join(["1"] * 8000)})) == [FOUND_IN_A]
 
 
-# ---- formats -----------------------------------------------------------------------------------------------------
-
 FOUND = [
     Diagnostic("a,b.py", 3, 5, 3, 9, "error", 'Batch has no field "100%"', "batch-field"),
     Diagnostic("c.py", 1, 1, 1, 1, "error", "invalid syntax", "syntax"),
@@ -431,9 +406,6 @@ def test_sarif():
     place: Any = run["results"][0]["locations"][0]["physicalLocation"]
     assert place["artifactLocation"] == {"uri": "a,b.py"}
     assert place["region"] == {"startLine": 3, "startColumn": 5, "endLine": 3, "endColumn": 10}
-
-
-# ---- the command -------------------------------------------------------------------------------------------------
 
 
 def command(folder: Path, environment: Environment, *arguments: str) -> list[str]:
@@ -477,12 +449,9 @@ def test_the_oldest_mypy_finds_the_same(tmp_path, without_torch):
 def test_it_checks_again_when_a_file_changes(tmp_path, environment):
     project(tmp_path, {"a.py": "x = 1\n"})
     watching = subprocess.Popen(
-        command(tmp_path, environment, "--watch"),
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
+        command(tmp_path, environment, "--watch"), cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         text=True,
-    )
+    )  # fmt: skip
     assert watching.stdout is not None
     try:
         assert watching.stdout.readline() == "no findings\n"

@@ -54,10 +54,6 @@ def lines(folder: Path, files: dict[str, str], *paths: str) -> list[str]:
     return [str(one) for one in check([Path(path) for path in paths], folder=folder).found]
 
 
-def test_the_example_of_the_readme(tmp_path):
-    assert lines(tmp_path, {"a.py": README}) == FOUND
-
-
 def test_mypy_is_not_needed(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "mypy", None)
     assert lines(tmp_path, {"a.py": README}) == FOUND
@@ -79,13 +75,10 @@ def test_the_trace_says_how_the_program_comes_there(tmp_path):
 @pytest.mark.parametrize(
     ("comment", "is_silent"),
     [
-        ("# type: ignore", True),
-        ("# type: ignore[batch-field]", True),
-        ("# type: ignore[attr-defined, misc]", True),
-        ("# type: ignore[misc]", False),
-        ("# noqa", False),
+        ("# type: ignore", True), ("# type: ignore[batch-field]", True), ("# type: ignore[attr-defined, misc]", True),
+        ("# type: ignore[misc]", False), ("# noqa", False),
     ],
-)
+)  # fmt: skip
 def test_comments_that_ignore_an_error(tmp_path, comment, is_silent):
     text = f"from typedbatch import Batch\nBatch(obs=1).rew  {comment}\n"
     assert (lines(tmp_path, {"a.py": text}) == []) == is_silent
@@ -102,11 +95,8 @@ def test_files_that_cannot_be_read_are_named_and_the_others_checked(tmp_path):
 
 def test_settings_say_which_files_are_checked(tmp_path):
     files = {
-        "mypy.ini": "[mypy]\nfiles = src\nexclude = old\n",
-        "src/a.py": README,
-        "src/old.py": README,
-        "b.py": README,
-    }
+        "mypy.ini": "[mypy]\nfiles = src\nexclude = old\n", "src/a.py": README, "src/old.py": README, "b.py": README,
+    }  # fmt: skip
     assert {one.partition(":")[0] for one in lines(tmp_path, files)} == {"src/a.py"}
 
 

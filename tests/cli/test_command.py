@@ -35,8 +35,6 @@ from typedbatch.testing import example
 PAGES = Path(typedbatch.__file__).parents[1] / "docs" / "errors"
 ROLLOUT = "RolloutBatchProtocol"
 SHORT = "N is 3 here, but 6 in obs, obs_next, act, terminated, truncated"
-
-
 SETTINGS = {"COLUMNS": "200", "NO_COLOR": "1", "PYTHONWARNINGS": "error"}
 
 
@@ -80,9 +78,6 @@ def test_the_installed_command_does_what_it_does_in_this_process(file, folder):
     here, there = (call("validate", file, "--as", ROLLOUT, cwd=folder) for call in (run, process))
     assert (there.returncode, there.stdout, there.stderr) == (here.returncode, here.stdout, here.stderr)
     assert here.returncode == ["fine.h5", "short.h5", "nothing.h5"].index(file)
-
-
-# ---- validate --------------------------------------------------------------------------------------------------------
 
 
 def test_files_that_match(folder):
@@ -179,9 +174,6 @@ def test_wrong_use(folder):
     assert "Check code, and check, describe and show files of batches." in run(cwd=folder).stdout
 
 
-# ---- pickles ---------------------------------------------------------------------------------------------------------
-
-
 def test_no_file_executes_anything(tmp_path):
     evil = Evil(tmp_path / "executed")
     with (tmp_path / "a.pkl").open("wb") as file:
@@ -240,9 +232,6 @@ def test_what_holds_no_batch(tmp_path):
         read(tmp_path / "a.txt", unsafe_pickle=False)
 
 
-# ---- infer, show, protocols ------------------------------------------------------------------------------------------
-
-
 def test_infer_writes_what_validate_takes(folder):
     done = run("infer", "fine.safetensors", "--name", "Mine", "--style", "record", cwd=folder)
     assert done.returncode == 0
@@ -276,9 +265,6 @@ def test_protocols_are_listed_after_those_they_inherit_from(tmp_path):
     assert "    ObsBatchProtocol <|-- RolloutBatchProtocol\n    RolloutBatchProtocol : obs_next\n" in mermaid
 
 
-# ---- around it -------------------------------------------------------------------------------------------------------
-
-
 def test_without_typer_it_says_what_to_install():
     code = "import sys; sys.modules['typer'] = None\nfrom typedbatch.cli import main\nmain()"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -298,9 +284,6 @@ def test_the_hook_for_pre_commit_calls_what_there_is(folder):
 def test_the_class_of_a_file_is_kept(tmp_path):
     save(example(RolloutBatch), tmp_path / "a.safetensors")
     assert type(read(tmp_path / "a.safetensors", unsafe_pickle=False)) is Batch
-
-
-# ---- odd files and schemas -------------------------------------------------------------------------------------------
 
 
 def odd_npz(path: Path, header: str) -> None:

@@ -14,9 +14,7 @@ import torch.distributions as D
 from torch import Tensor
 from torch.distributions import constraints
 
-from typedbatch._core.distributions import (
-    get_sliced_dist,
-)
+from typedbatch._core.distributions import get_sliced_dist
 
 Shape = tuple[int, ...]
 
@@ -175,7 +173,6 @@ if not hasattr(D, "GeneralizedPareto"):  # older torch
 
 
 SHAPES: list[Shape] = [(), (5,), (5, 3)]
-
 
 INDICES: dict[Shape, list[Any]] = {
     (): [..., None, (), (None, ...), (None, None)],

@@ -32,11 +32,7 @@ from tests.distributions.cases import (
     tril,
 )
 from typedbatch import Batch
-from typedbatch._core.distributions import (
-    dist_to_atleast_2d,
-    get_len_of_dist,
-    get_sliced_dist,
-)
+from typedbatch._core.distributions import dist_to_atleast_2d, get_len_of_dist, get_sliced_dist
 from typedbatch.errors import NoLengthError, RowIndexError
 
 

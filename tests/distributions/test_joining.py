@@ -27,12 +27,7 @@ from tests.distributions.cases import (
     tril,
     unit,
 )
-from typedbatch._core.distributions import (
-    cat_dists,
-    dists_equal,
-    get_sliced_dist,
-    stack_dists,
-)
+from typedbatch._core.distributions import cat_dists, dists_equal, get_sliced_dist, stack_dists
 from typedbatch.errors import StructureError
 
 
@@ -115,9 +110,7 @@ MISFITS: list[tuple[Callable[..., D.Distribution], D.Distribution, D.Distributio
     (stack_dists, CASES["Normal"](5), CASES["Normal"](4), "Normal with batch_shape (5,) and (4,)"),
     (cat_dists, CASES["Dirichlet"](5), D.Dirichlet(torch.ones(5, 4)), "Dirichlet with event_shape (3,) and (4,)"),
     (
-        cat_dists,
-        CASES["Multinomial"](5),
-        D.Multinomial(9, torch.ones(5, 4)),
+        cat_dists, CASES["Multinomial"](5), D.Multinomial(9, torch.ones(5, 4)),
         "Multinomial.total_count differs: 6 and 9",
     ),
     (stack_dists, CASES["Categorical"](5), D.Categorical(torch.ones(5, 3)), "Categorical.probs differs: stack expects"),
@@ -128,14 +121,12 @@ MISFITS: list[tuple[Callable[..., D.Distribution], D.Distribution, D.Distributio
         "cannot combine Normal and MultivariateNormal",
     ),
     (
-        stack_dists,
-        D.Independent(D.Normal(torch.zeros(5, 2, 2), 1.0), 2),
+        stack_dists, D.Independent(D.Normal(torch.zeros(5, 2, 2), 1.0), 2),
         D.Independent(D.Independent(D.Normal(torch.zeros(5, 2, 2), 1.0), 1), 1),
         "cannot combine Normal and Independent",
     ),
     (
-        cat_dists,
-        D.Independent(D.Dirichlet(torch.ones(5, 2, 3)), 1),
+        cat_dists, D.Independent(D.Dirichlet(torch.ones(5, 2, 3)), 1),
         D.Independent(D.Independent(D.Gamma(torch.ones(5, 2, 3), 1.0), 1), 1),
         "cannot combine Dirichlet and Independent",
     ),
@@ -175,7 +166,7 @@ MISFITS: list[tuple[Callable[..., D.Distribution], D.Distribution, D.Distributio
         D.MixtureSameFamily(D.Categorical(torch.ones(5, 1)), D.Normal(torch.zeros(5, 1), 1.0)),
         "differs",
     ),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("join", "a", "b", "text"), MISFITS, ids=lambda value: value if isinstance(value, str) else "")

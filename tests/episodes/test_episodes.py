@@ -21,17 +21,9 @@ LENS = st.lists(st.integers(0, 4), max_size=4)
 
 def steps(count: int, **more: Any) -> Batch:
     return Batch(
-        a=np.arange(1, count + 1),
-        obs={"x": np.arange(1.0, count + 1)[:, None]},
-        t=torch.arange(1.0, count + 1),
-        o=np.array([f"o{i + 1}" for i in range(count)], object),
-        nothing=None,
-        reserved=Batch(),
-        **more,
-    )
-
-
-# ---- lengths --------------------------------------------------------------------------------------------------------
+        a=np.arange(1, count + 1), obs={"x": np.arange(1.0, count + 1)[:, None]}, t=torch.arange(1.0, count + 1),
+        o=np.array([f"o{i + 1}" for i in range(count)], object), nothing=None, reserved=Batch(), **more,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -99,8 +91,6 @@ def test_split_by_episode_gives_views_of_the_class():
     assert [part.a.tolist() for part in split_by_episode(Batch(a=[1, 2], b=[4, 5]), by="b")] == [[1], [2]]
 
 
-# ---- groups ---------------------------------------------------------------------------------------------------------
-
 IDS = st.lists(st.integers(0, 3), max_size=8) | st.lists(st.sampled_from(["x", "", None, 2, (1, 2)]), max_size=8)
 
 
@@ -136,9 +126,6 @@ def test_no_rows_make_no_groups():
     assert group_by(Batch(eps_id=np.zeros(0, int))) == {}
 
 
-# ---- lookback -------------------------------------------------------------------------------------------------------
-
-
 def test_lookback_by_hand():
     found = lookback(steps(3), 2, [2, 1])
     assert_array(found.a, [[0, 1], [1, 2], [0, 3]])
@@ -147,12 +134,6 @@ def test_lookback_by_hand():
     assert found.t.tolist() == [[0, 1], [1, 2], [0, 3]]
     assert (found.nothing, found.reserved) == (None, Batch())
     assert_array(lookback_mask([2, 1], 2), [[False, True], [True, True], [False, True]])
-
-
-def test_lookback_repeats_the_first_step():
-    found = lookback(steps(4), 3, [3, 1], fill="first")
-    assert found.a.tolist() == [[1, 1, 1], [1, 1, 2], [1, 2, 3], [4, 4, 4]]
-    assert found.o[3].tolist() == ["o4"] * 3
 
 
 @pytest.mark.parametrize("fill", ["zeros", "first"])
@@ -208,8 +189,6 @@ def test_lookback_of_a_distribution_repeats_but_puts_no_zeros():
     with pytest.raises(RowIndexError, match="'dist': Normal"):
         lookback(batch, 2, [3])
 
-
-# ---- refused --------------------------------------------------------------------------------------------------------
 
 ARRAYS_AS_IDS = np.empty(2, object)
 ARRAYS_AS_IDS[:] = [np.arange(2), np.arange(2)]

@@ -10,23 +10,12 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence, pad_sequence
+from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence
 
 from tests.ops.helpers import assert_array, assert_identical
 from typedbatch import ActBatch, Batch, ObsBatch, SampleBatch
 from typedbatch.errors import LeafError, NoLengthError, RowIndexError, SizeError, StructureError
-from typedbatch.sequences import (
-    chop,
-    cu_seqlens,
-    cut,
-    mask,
-    pack,
-    pad,
-    position_ids,
-    sequence_ids,
-    starts,
-    unpad,
-)
+from typedbatch.sequences import chop, cu_seqlens, cut, mask, pack, pad, position_ids, sequence_ids, starts, unpad
 
 LENS = st.lists(st.integers(0, 4), max_size=5)
 SOME = st.lists(st.integers(1, 4), min_size=1, max_size=5)
@@ -35,13 +24,9 @@ FORMS = pytest.mark.parametrize("form", [list, tuple, np.array, np.uint8, torch.
 
 def rows(count: int) -> Batch:
     return Batch(
-        a=np.arange(1, count + 1),
-        obs={"x": np.arange(2.0 * count).reshape(count, 2)},
-        t=torch.arange(1.0, count + 1),
-        o=np.array([f"o{i}" for i in range(count)], object),
-        nothing=None,
-        reserved=Batch(),
-    )
+        a=np.arange(1, count + 1), obs={"x": np.arange(2.0 * count).reshape(count, 2)}, t=torch.arange(1.0, count + 1),
+        o=np.array([f"o{i}" for i in range(count)], object), nothing=None, reserved=Batch(),
+    )  # fmt: skip
 
 
 def naive_padded(lens: list[int], length: int, side: str) -> list[list[int]]:
@@ -51,9 +36,6 @@ def naive_padded(lens: list[int], length: int, side: str) -> list[list[int]]:
         found.append(row + zeros if side == "right" else zeros + row)
         first += size
     return found
-
-
-# ---- lengths --------------------------------------------------------------------------------------------------------
 
 
 @FORMS
@@ -94,15 +76,6 @@ def test_chop_is_a_naive_loop(lens, size):
     assert chop(lens, size).tolist() == expected
 
 
-def test_chop_by_hand():
-    assert_array(chop([5, 0, 3], 2), [2, 2, 1, 2, 1], np.intp)
-    assert_array(chop([5, 0, 3], 99), [5, 3])
-
-
-def test_mask_on_the_left():
-    assert_array(mask([2, 0, 1], length=3, side="left"), [[False, True, True], [False] * 3, [False, False, True]])
-
-
 NO_LENGTHS = [
     [1.0], [-1, 2], [[1, 2]], 3, None, "12", [True, False], ["1"], [None], [2**70], [[1], [2, 3]],
     np.array([2**63], np.uint64), np.array([], str), torch.tensor([0.5]), {1, 2},
@@ -136,9 +109,6 @@ def test_more_rows_than_int32_counts_do_not_overflow_in_silence():
     assert found.tolist() == [0, 2**31]
 
 
-# ---- cut ------------------------------------------------------------------------------------------------------------
-
-
 @given(LENS)
 def test_cut_gives_views_of_each_sequence(lens):
     batch = rows(sum(lens))
@@ -147,9 +117,6 @@ def test_cut_gives_views_of_each_sequence(lens):
         : len(lens)
     ]
     assert all(np.shares_memory(part.a, batch.a) for part in parts if len(part))
-
-
-# ---- pad and unpad --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("side", ["right", "left"])
@@ -175,15 +142,6 @@ def test_pad_by_hand():
 def test_a_list_of_batches_is_padded_as_their_rows(lens):
     batch = rows(sum(lens))
     assert_identical(pad(cut(batch, lens)), pad(batch, lens))
-
-
-@pytest.mark.skipif(torch.__version__ < (2, 5), reason="torch pads on the left from 2.5 on")
-@pytest.mark.parametrize("side", ["right", "left"])
-@given(lens=SOME)
-def test_pad_agrees_with_torch(side, lens):
-    batch = rows(sum(lens))
-    expected = pad_sequence(list(batch.t.split(lens)), batch_first=True, padding_side=side)
-    assert torch.equal(pad(batch, lens, side=side).t, expected)
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.bool, torch.int8, torch.complex64])
@@ -297,17 +255,6 @@ def test_what_is_refused(call, error, text):
     with pytest.raises(error, match=text):
         call(batch)
     assert_identical(batch, rows(3))
-
-
-# ---- pack -----------------------------------------------------------------------------------------------------------
-
-
-def test_pack_by_hand():
-    packed = pack(rows(6), [2, 3, 1])
-    assert_array(packed.batch.a, [3, 1, 6, 4, 2, 5])
-    assert_array(packed.batch_sizes, [3, 2, 1], np.int64)
-    assert_array(packed.sorted_indices, [1, 0, 2], np.int64)
-    assert_identical(packed.unpack(), rows(6))
 
 
 @given(SOME)

@@ -74,16 +74,11 @@ _objects = st.lists(_nested.filter(lambda cell: type(cell) is not dict), max_siz
 _numeric = st.integers(0, 3).flatmap(lambda rows: arrays(rows) | tensors(rows))
 _others = st.sampled_from(
     [
-        np.float16(0.5),
-        np.datetime64("NaT", "ns"),
-        np.zeros((0, 2), ">m8[ms]"),
-        np.ones((2, 3), complex, order="F"),
-        np.array([np.nan, -0.0], ">f8"),
-        np.arange(6, dtype="u2")[::-2],
-        torch.ones(2).to(torch.float8_e4m3fn),
+        np.float16(0.5), np.datetime64("NaT", "ns"), np.zeros((0, 2), ">m8[ms]"), np.ones((2, 3), complex, order="F"),
+        np.array([np.nan, -0.0], ">f8"), np.arange(6, dtype="u2")[::-2], torch.ones(2).to(torch.float8_e4m3fn),
         torch.tensor([1.5], requires_grad=True),
     ]
-)
+)  # fmt: skip
 kept = st.recursive(
     _numeric | _objects | _others | st.none() | st.text(max_size=4) | st.builds(Batch),
     lambda inner: st.dictionaries(names, inner, max_size=4).map(Batch),

@@ -114,10 +114,7 @@ def save_buffer(path: Any) -> None:
     buffer.save_hdf5(path)
 
 
-WRITERS: dict[str, Any] = {
-    "a batch": lambda path: save(Batch(a=2), path),
-    "a buffer": save_buffer,
-}
+WRITERS: dict[str, Any] = {"a batch": lambda path: save(Batch(a=2), path), "a buffer": save_buffer}
 
 
 @pytest.mark.parametrize("what", WRITERS)
@@ -185,8 +182,6 @@ def test_a_new_file_may_be_read_by_whom_the_process_lets(path):
         os.umask(before)
     assert path.stat().st_mode & 0o777 == 0o640
 
-
-# ---- processes ------------------------------------------------------------------------------------------------------
 
 PROCESS = """
 import os, resource, signal, sys

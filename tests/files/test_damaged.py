@@ -56,9 +56,6 @@ def whole(tmp_path_factory: Any) -> Any:
     return found
 
 
-# ---- cut off --------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("mmap", [False, True])
 def test_a_safetensors_file_that_is_cut_off_anywhere_is_refused(mmap, whole, tmp_path):
     path = tmp_path / "a.safetensors"
@@ -119,9 +116,6 @@ def test_parts_of_two_files_are_refused(tmp_path):
         if mixed not in contents:
             with pytest.raises(StorageError):
                 load(path)
-
-
-# ---- changed --------------------------------------------------------------------------------------------------------
 
 
 def test_every_changed_bit_of_a_safetensors_file_is_found(whole, tmp_path):

@@ -20,8 +20,6 @@ def path(tmp_path: Any) -> Any:
     return tmp_path / "batch.safetensors"
 
 
-# ---- the header -----------------------------------------------------------------------------------------------------
-
 ONE = entry("U8", [1], 0, 1)
 HEADERS: dict[str, tuple[Any, bytes]] = {
     "no JSON": (b"{", b""),
@@ -50,20 +48,7 @@ HEADERS: dict[str, tuple[Any, bytes]] = {
     **{
         f"shape {one!r:.20}": ({"a": entry("U8", one, 0, 1)}, b"1")
         for one in (
-            None,
-            1,
-            "1",
-            {"1": 1},
-            [-1],
-            [-1, -1],
-            [1.0],
-            [True],
-            ["1"],
-            [None],
-            [[1]],
-            [float("nan")],
-            [2],
-            [],
+            None, 1, "1", {"1": 1}, [-1], [-1, -1], [1.0], [True], ["1"], [None], [[1]], [float("nan")], [2], [],
         )
         if one != []
     },
@@ -71,11 +56,7 @@ HEADERS: dict[str, tuple[Any, bytes]] = {
         f"huge shape {i}": ({"a": entry(dtype, one, 0, 0)}, b"")
         for i, (dtype, one) in enumerate(
             [
-                ("U8", [2**62]),
-                ("F64", [2**61]),
-                ("U8", [2**32] * 2),
-                ("U8", [2**64, 0]),
-                ("U8", [0] * 70),
+                ("U8", [2**62]), ("F64", [2**61]), ("U8", [2**32] * 2), ("U8", [2**64, 0]), ("U8", [0] * 70),
                 ("F64", [0, 2**62]),
             ]
         )
@@ -83,15 +64,7 @@ HEADERS: dict[str, tuple[Any, bytes]] = {
     **{
         f"offsets {one!r:.30}": ({"a": entry("U8", [1], *one)}, b"1")
         for one in (
-            (1, 0),
-            (-1, 0),
-            (0.0, 1.0),
-            (False, True),
-            ("0", "1"),
-            (None, 1),
-            (1, 2),
-            (2**63, 2**63 + 1),
-            (0, 0),
+            (1, 0), (-1, 0), (0.0, 1.0), (False, True), ("0", "1"), (None, 1), (1, 2), (2**63, 2**63 + 1), (0, 0),
         )
     },
     "overlapping": ({"a": entry("U8", [2], 0, 2), "b": entry("U8", [2], 1, 3)}, b"123"),
@@ -105,7 +78,7 @@ HEADERS: dict[str, tuple[Any, bytes]] = {
         f"metadata {one!r}": ({"__metadata__": one}, b"")
         for one in (5, ["typedbatch"], "typedbatch", {"typedbatch": "{}"}, {"typedbatch": None}, {"typedbatch": []})
     },
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("what", HEADERS)
@@ -129,8 +102,6 @@ def test_of_two_fields_with_one_name_one_or_none_is_read(path):
     with contextlib.suppress(StorageError):
         assert list(load(path).__dict__) == ["a"]
 
-
-# ---- the document ---------------------------------------------------------------------------------------------------
 
 EMPTY = {"batch": {}, "class": "Batch"}
 FINE = {"version": 1, "tree": EMPTY, "crc32": {}}
@@ -177,9 +148,6 @@ def test_deep_documents_are_refused(path):
     refused(path)
     by_hand(path, {"__metadata__": {"typedbatch": '{"a":' * 50_000}})
     refused(path)
-
-
-# ---- pickles --------------------------------------------------------------------------------------------------------
 
 
 def test_a_pickle_is_not_executed_whatever_it_is_called(path, tmp_path):

@@ -30,22 +30,7 @@ NODES: dict[str, Any] = {
     **{
         f"dtype {one!r}": {"array": "i", "dtype": one, "shape": [2]}
         for one in (
-            "O",
-            "V8",
-            "S8",
-            "U2",
-            "f8",
-            "i8",
-            "?",
-            "",
-            None,
-            [],
-            {},
-            5,
-            "c32",
-            "M8[x]",
-            "M8[s],M8[s]",
-            ["M8[s]"],
+            "O", "V8", "S8", "U2", "f8", "i8", "?", "", None, [], {}, 5, "c32", "M8[x]", "M8[s],M8[s]", ["M8[s]"],
         )
     },
     "dtype wider than the data": {"array": "b", "dtype": "M8[s]", "shape": [1]},
@@ -59,19 +44,7 @@ NODES: dict[str, Any] = {
     **{
         f"tensor of {one!r}": {"tensor": "i", "torch": one, "requires_grad": False}
         for one in (
-            "int32",
-            "float64",
-            "bfloat16",
-            "load",
-            "__class__",
-            "",
-            None,
-            5,
-            [],
-            "quint8",
-            "bits8",
-            "Tensor",
-            "hub",
+            "int32", "float64", "bfloat16", "load", "__class__", "", None, 5, [], "quint8", "bits8", "Tensor", "hub",
         )
     },
     **{
@@ -93,18 +66,13 @@ NODES: dict[str, Any] = {
             "class": "MultiAgentBatch",
         }
         for policies, count in (
-            (STEPS, {"json": 0}),
-            ({"array": "i"}, {"json": 0}),
-            (EMPTY, {"json": -1}),
-            (EMPTY, {"json": 9}),
-            (EMPTY, {"json": None}),
-            (EMPTY, {"json": float("nan")}),
-            (EMPTY, {"array": "i"}),
+            (STEPS, {"json": 0}), ({"array": "i"}, {"json": 0}), (EMPTY, {"json": -1}), (EMPTY, {"json": 9}),
+            (EMPTY, {"json": None}), (EMPTY, {"json": float("nan")}), (EMPTY, {"array": "i"}),
             ({"batch": {"p": {"json": 1}}, "class": "Batch"}, {"json": 0}),
         )
     },
     "a pickle that is not there": {"pickle": "x"},
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("what", NODES)
@@ -125,18 +93,8 @@ anything = st.recursive(
         | st.dictionaries(
             st.sampled_from(
                 [
-                    "batch",
-                    "class",
-                    "array",
-                    "scalar",
-                    "dtype",
-                    "shape",
-                    "order",
-                    "tensor",
-                    "requires_grad",
-                    "objects",
-                    "json",
-                    "it",
+                    "batch", "class", "array", "scalar", "dtype", "shape", "order", "tensor", "requires_grad",
+                    "objects", "json", "it",
                 ]
             ),
             inner,
@@ -144,7 +102,7 @@ anything = st.recursive(
         )
     ),
     max_leaves=10,
-)
+)  # fmt: skip
 
 
 @given(anything, st.booleans())

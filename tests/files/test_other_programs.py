@@ -31,9 +31,6 @@ class Weights(BatchRecord):
     w: np.ndarray
 
 
-# ---- ours, read by the library --------------------------------------------------------------------------------------
-
-
 def flat(batch: Any, path: str = "") -> dict[str, Any]:
     """Arrays by their dotted names, where these are different."""
     found: dict[str, Any] = {}
@@ -103,8 +100,6 @@ def test_one_tensor_is_read_alone_and_metadata_are_text(path):
         assert json.loads(file.metadata()["typedbatch"])["version"] == 1
 
 
-# ---- the library's, read here ---------------------------------------------------------------------------------------
-
 DTYPES = [torch.bool, torch.uint8, torch.int8, torch.int16, torch.uint16, torch.int32, torch.uint32, torch.int64]
 DTYPES += [torch.uint64, torch.float16, torch.float32, torch.float64, torch.complex64]
 NO_ARRAYS = [torch.bfloat16, torch.float8_e4m3fn, torch.float8_e5m2]
@@ -169,23 +164,13 @@ def test_a_dtype_that_is_not_known_is_refused_by_name(path):
 def test_files_that_the_library_refuses_are_refused(path):
     one = entry("U8", [1], 0, 1)
     broken = [
-        ({"a": one}, b""),
-        ({"a": one}, b"12"),
-        ({"a": one, "b": one}, b"1"),
-        ({"a": one, "b": entry("U8", [1], 2, 3)}, b"123"),
-        ({"a": entry("U8", [1], 1, 2)}, b"12"),
-        ({"a": entry("U8", [2], 0, 1)}, b"1"),
-        ({"a": entry("U8", [1], 1, 0)}, b"1"),
-        ({"a": entry("XX", [1], 0, 1)}, b"1"),
-        ({"a": entry("U8", [-1], 0, 1)}, b"1"),
-        ({"a": entry("U8", [2**32, 2**32], 0, 0)}, b""),
-        ({"a": entry("U8", None, 0, 1)}, b"1"),
-        ({"a": {}}, b""),
-        ({"__metadata__": []}, b""),
-        ([], b""),
-        (b"", b""),
-        (b"\xff\xfe{\0}\0", b""),
-    ]
+        ({"a": one}, b""), ({"a": one}, b"12"), ({"a": one, "b": one}, b"1"),
+        ({"a": one, "b": entry("U8", [1], 2, 3)}, b"123"), ({"a": entry("U8", [1], 1, 2)}, b"12"),
+        ({"a": entry("U8", [2], 0, 1)}, b"1"), ({"a": entry("U8", [1], 1, 0)}, b"1"),
+        ({"a": entry("XX", [1], 0, 1)}, b"1"), ({"a": entry("U8", [-1], 0, 1)}, b"1"),
+        ({"a": entry("U8", [2**32, 2**32], 0, 0)}, b""), ({"a": entry("U8", None, 0, 1)}, b"1"), ({"a": {}}, b""),
+        ({"__metadata__": []}, b""), ([], b""), (b"", b""), (b"\xff\xfe{\0}\0", b""),
+    ]  # fmt: skip
     for header, data in broken:
         by_hand(path, header, data)
         with pytest.raises(safetensors.SafetensorError):
@@ -194,8 +179,6 @@ def test_files_that_the_library_refuses_are_refused(path):
             with pytest.raises(StorageError):
                 load(path, mmap=mmap)
 
-
-# ---- HDF5 files of h5py ---------------------------------------------------------------------------------------------
 
 VARIABLE, ASCII, FIXED = h5py.string_dtype(), h5py.string_dtype("ascii"), h5py.string_dtype("utf-8", 6)
 TEXTS: dict[str, tuple[Any, Any, Any]] = {

@@ -165,9 +165,6 @@ def test_what_could_not_be_loaded_is_not_saved(make, path):
     load(path)
 
 
-# ---- pickles --------------------------------------------------------------------------------------------------------
-
-
 def test_pickles_are_written_and_read_only_if_both_sides_allow_it(tmp_path):
     path, marker = tmp_path / "a.safetensors", tmp_path / "executed"
     batch = Batch(a=np.arange(2), deep=Batch(evil=Evil(marker), s={1, 2}))
@@ -214,9 +211,6 @@ def test_what_cannot_be_pickled_is_refused_by_name(value, tmp_path):
     with pytest.raises(StorageError, match=r"field 'deep.it': \w+ cannot be written: "):
         save(Batch(deep=Batch(it=value)), tmp_path / "a.safetensors", allow_pickle=True)
     assert list(tmp_path.iterdir()) == []
-
-
-# ---- paths and arguments --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["a", "a.npz", "a.H5", "a.safetensors.gz", "", ".", ".h5", "a.pt", "a.h5x"])

@@ -28,7 +28,7 @@ from tests.files.helpers import (
     through_file,
     with_document,
 )
-from tests.strategies import batches, numpy_batches
+from tests.strategies import batches
 from typedbatch import Batch, MultiAgentBatch, SampleBatch
 from typedbatch.bridges.arrow import from_arrow, to_arrow
 from typedbatch.bridges.tensordict import from_tensordict, to_tensordict
@@ -55,13 +55,6 @@ def test_every_batch_comes_back_from_hdf5(batch, compression):
 def test_sets_and_distributions_come_back_with_pickles(batch):
     assert through_file(batch, ".safetensors", allow_pickle=True) == batch
 
-
-@given(numpy_batches())
-def test_both_formats_give_the_same(batch):
-    assert_same(through_file(batch, ".safetensors"), through_file(batch, ".hdf5"))
-
-
-# ---- leaves ---------------------------------------------------------------------------------------------------------
 
 DTYPES = ["?", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16"]
 DTYPES += [">i2", ">i4", ">i8", ">u2", ">u4", ">u8", ">f2", ">f4", ">f8", ">c8", ">c16"]
@@ -181,8 +174,6 @@ def test_a_batch_without_fields(ending):
     assert_same(through_file(Batch(), ending), Batch())
 
 
-# ---- names and order ------------------------------------------------------------------------------------------------
-
 ODD = ["", ".", "..", "a.b", "a", "__metadata__", "__metadata___", "field", "typedbatch", "/", "a/b", "../x", "日本"]
 ODD += ["\0", "a\0b", " ", "%", "%2F", "batch", "class", "json", "pickle", "__class__", "__dict__", "items", "n" * 999]
 ODD += ["%252F", "//"]
@@ -205,9 +196,6 @@ def test_many_fields_keep_their_order(ending):
     names = np.random.default_rng(0).permutation(500).astype(str)
     batch = Batch({name: np.zeros(1, ["i1", "f8", "u2"][i % 3]) for i, name in enumerate(names)})
     assert list(through_file(batch, ending).__dict__) == list(names)
-
-
-# ---- classes --------------------------------------------------------------------------------------------------------
 
 
 class Mine(SampleBatch):
@@ -242,9 +230,6 @@ def test_a_multi_agent_batch_with_a_field_of_its_own_is_refused(ending):
     batch.__dict__["note"] = np.arange(2)
     with pytest.raises(StorageError, match="field 'deep': .*policy_batches and count, got .*note"):
         through_file(Batch(deep=batch), ending)
-
-
-# ---- arguments ------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["a.safetensors", "a.h5", "a.hdf5", "a b.{0}.é.h5", "{x}.safetensors", "..a.h5"])
@@ -356,9 +341,6 @@ except StorageError:
 """
     done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "refused\n")
-
-
-# ---- memory ---------------------------------------------------------------------------------------------------------
 
 
 def many_times(node: Any, count: int) -> dict[str, Any]:

@@ -103,9 +103,6 @@ def test_mapped_arrays_are_checked_and_come_back_too(tmp_path):
     assert_same(load(tmp_path / "a.safetensors", Steps, mmap=True), steps())
 
 
-# ---- checks ---------------------------------------------------------------------------------------------------------
-
-
 def test_a_batch_that_does_not_match_is_not_loaded(path):
     save(Batch(obs=torch.ones(3), act=np.arange(2)), path)
     with pytest.raises(SchemaError) as caught:
@@ -170,9 +167,6 @@ def test_what_is_no_schema_is_refused(schema, path):
     assert path.read_bytes() == before
 
 
-# ---- unions ---------------------------------------------------------------------------------------------------------
-
-
 def test_a_union_gives_the_part_that_matches(path):
     save(steps(), path, OtherProtocol | Steps)
     assert type(load(path, OtherProtocol | Steps)) is Steps
@@ -189,9 +183,6 @@ def test_the_part_of_a_union_that_matches_is_the_one_whose_version_is_kept(union
     save(steps(), path, union)
     with pytest.raises(StorageError, match="contains a Steps of version 1, but the program declares version 2"):
         load(path, of_version(2, "Steps"))
-
-
-# ---- versions -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("saved", "asked"), [(None, 2), (1, 2), (2, 1), (2, None), (3, 2)])

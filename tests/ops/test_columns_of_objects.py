@@ -195,15 +195,10 @@ def test_rows_become_columns_by_what_is_in_them():
 @pytest.mark.parametrize(
     "values",
     [
-        [np.ones(2), np.ones(3)],
-        [1, "a"],
-        [1, None],
-        [torch.ones(2), np.ones(2)],
-        [{1: 2}, {3: 4}],
-        [{}, {}],
+        [np.ones(2), np.ones(3)], [1, "a"], [1, None], [torch.ones(2), np.ones(2)], [{1: 2}, {3: 4}], [{}, {}],
         [[1, 2], [3, 4]],
     ],
-)
+)  # fmt: skip
 def test_what_is_mixed_or_ragged_is_a_column_of_the_very_objects(values):
     column = Batch.from_rows([{"q": value} for value in values]).q
     assert column.dtype == object

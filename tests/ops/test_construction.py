@@ -128,21 +128,13 @@ def test_a_field_may_have_the_name_of_what_is_called_on_the_class():
 @pytest.mark.parametrize(
     ("value", "expected", "dtype"),
     [
-        (5, 5, "int64"),
-        (3.14, 3.14, "float64"),
-        (True, True, "bool"),
-        (np.int32(1), 1, "int32"),
-        (np.float64(2.3), 2.3, "float64"),
-        (np.bool_(True), True, "bool"),
-        ([1, 2, 3], [1, 2, 3], "int64"),
-        ([5.0, np.nan], [5.0, np.nan], "float64"),
-        ((5, 5), [5, 5], "int64"),
-        ([False, True], [False, True], "bool"),
-        ([None, None], [None, None], object),
-        (["x", "y"], ["x", "y"], object),
+        (5, 5, "int64"), (3.14, 3.14, "float64"), (True, True, "bool"), (np.int32(1), 1, "int32"),
+        (np.float64(2.3), 2.3, "float64"), (np.bool_(True), True, "bool"), ([1, 2, 3], [1, 2, 3], "int64"),
+        ([5.0, np.nan], [5.0, np.nan], "float64"), ((5, 5), [5, 5], "int64"), ([False, True], [False, True], "bool"),
+        ([None, None], [None, None], object), (["x", "y"], ["x", "y"], object),
     ],
     ids=repr,
-)
+)  # fmt: skip
 def test_numbers_and_lists_become_arrays(value, expected, dtype):
     assert_array(Batch(a=value).a, expected, dtype)
 
@@ -229,25 +221,19 @@ def test_a_list_of_dicts_and_none_is_an_object_array():
 
 
 CHANGED_BY_NUMPY = [
-    [2**53 + 1, 0.5],
-    [np.uint64(2**64 - 1), -1],
-    [np.int64(2**53 + 1), np.float64(0.5)],
-    [True, 2**60 + 1, 1j],
-]
+    [2**53 + 1, 0.5], [np.uint64(2**64 - 1), -1], [np.int64(2**53 + 1), np.float64(0.5)], [True, 2**60 + 1, 1j],
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("values", CHANGED_BY_NUMPY, ids=str)
 def test_no_whole_number_changes_where_numpy_would_make_a_float_of_it(values):
     assert np.asarray(values).dtype.kind in "fc"
     made = [
-        Batch(x=values).x,
-        Batch(x=[values]).x[0],
-        Batch([{"x": value} for value in values]).x,
+        Batch(x=values).x, Batch(x=[values]).x[0], Batch([{"x": value} for value in values]).x,
         Batch.from_rows([{"x": value} for value in values]).x,
-        Batch.from_rows([{"n": {"x": value}} for value in values]).n.x,
-        Ragged.from_lists({"x": [values]}).values.x,
+        Batch.from_rows([{"n": {"x": value}} for value in values]).n.x, Ragged.from_lists({"x": [values]}).values.x,
         Ragged.from_lists({"x": [[value] for value in values]}).values.x,
-    ]
+    ]  # fmt: skip
     for column in made:
         assert column.dtype == object
         assert column.tolist() == values

@@ -36,16 +36,12 @@ def test_a_shallow_copy_has_its_own_nested_batches_and_shares_the_arrays(duplica
 
 def shared_leaves() -> dict[str, Any]:
     return {
-        "array": np.zeros(3),
-        "view": np.zeros((4, 3))[1],
-        "tensor": torch.zeros(3),
-        "grad": torch.zeros(3, requires_grad=True),
-        "inside": torch.zeros(3, requires_grad=True) * 1,
+        "array": np.zeros(3), "view": np.zeros((4, 3))[1], "tensor": torch.zeros(3),
+        "grad": torch.zeros(3, requires_grad=True), "inside": torch.zeros(3, requires_grad=True) * 1,
         "objects": np.array([[0], None, {"k": 0}], dtype=object),
         "nested": {"array": np.zeros(3), "deep": {"tensor": torch.zeros(3)}},
-        "dist": Normal(torch.zeros(3), torch.ones(3)),
-        "set": {0},
-    }
+        "dist": Normal(torch.zeros(3), torch.ones(3)), "set": {0},
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -24,26 +24,17 @@ from typedbatch._core.kinds import object_array
 @pytest.mark.parametrize(
     ("one", "two", "expected"),
     [
-        (rollout(), rollout(), True),
-        (Batch(a=1, b=2), Batch(b=2, a=1), True),
-        (Batch(a=[1, 2]), Batch(a=torch.tensor([1, 2])), True),
-        (Batch(a=[1, 2]), Batch(a=[1.0, 2.0]), False),
-        (Batch(a=[1, 2]), Batch(a=[1, 3]), False),
-        (Batch(a=[1, 2]), Batch(a=[1, 2], b=1), False),
-        (Batch(a=[1, 2]), Batch(b=[1, 2]), False),
-        (Batch(a=[1, 2]), Batch(a=[[1, 2]]), False),
-        (Batch(a=1), Batch(a=[1]), False),
-        (Batch(a={"x": 1}), Batch(a={"x": 1}), True),
-        (Batch(a={"x": 1}), Batch(a={"x": 2}), False),
-        (Batch(a=None), Batch(a=None), True),
-        (Batch(a=None), Batch(a=Batch()), False),
-        (Batch(a="x"), Batch(a="x"), True),
-        (Batch(a=[None, "x"]), Batch(a=[None, "x"]), True),
-        (Batch(a=[np.nan]), Batch(a=[np.nan]), False),
-        (Batch(a=1), {"a": 1}, False),
-        (Batch(), None, False),
+        (rollout(), rollout(), True), (Batch(a=1, b=2), Batch(b=2, a=1), True),
+        (Batch(a=[1, 2]), Batch(a=torch.tensor([1, 2])), True), (Batch(a=[1, 2]), Batch(a=[1.0, 2.0]), False),
+        (Batch(a=[1, 2]), Batch(a=[1, 3]), False), (Batch(a=[1, 2]), Batch(a=[1, 2], b=1), False),
+        (Batch(a=[1, 2]), Batch(b=[1, 2]), False), (Batch(a=[1, 2]), Batch(a=[[1, 2]]), False),
+        (Batch(a=1), Batch(a=[1]), False), (Batch(a={"x": 1}), Batch(a={"x": 1}), True),
+        (Batch(a={"x": 1}), Batch(a={"x": 2}), False), (Batch(a=None), Batch(a=None), True),
+        (Batch(a=None), Batch(a=Batch()), False), (Batch(a="x"), Batch(a="x"), True),
+        (Batch(a=[None, "x"]), Batch(a=[None, "x"]), True), (Batch(a=[np.nan]), Batch(a=[np.nan]), False),
+        (Batch(a=1), {"a": 1}, False), (Batch(), None, False),
     ],
-)
+)  # fmt: skip
 def test_equality(one, two, expected):
     assert (one == two) is expected
     assert (one != two) is not expected

@@ -90,10 +90,7 @@ HALF: dict[str, tuple[Callable[[], Any], Callable[[Batch], Any]]] = {
         lambda: torch.zeros(3, requires_grad=True)[:],
         lambda b: b.set_rows(0, {"first": 9, "second": 1}),
     ),
-    "row into a tensor of inference mode": (
-        inference_tensor,
-        lambda b: b.set_rows(0, {"first": 9, "second": 1}),
-    ),
+    "row into a tensor of inference mode": (inference_tensor, lambda b: b.set_rows(0, {"first": 9, "second": 1})),
     "row of 2.7 into integers": (lambda: np.arange(3), lambda b: b.set_rows(0, {"first": 9, "second": 2.7})),
     "clearing a row of a distribution": (lambda: Normal(torch.zeros(3), 1.0), lambda b: b.empty_(0)),
     "clearing a row out of range": (lambda: np.zeros(2), lambda b: b.empty_(2)),
@@ -211,11 +208,7 @@ def test_fields_on_the_same_memory_do_not_hold_different_values(leaves, write):
 @pytest.mark.parametrize("make", [np.arange, torch.arange], ids=["numpy", "torch"])
 @pytest.mark.parametrize(
     "write",
-    [
-        lambda b: operator.imul(b, 10),
-        lambda b: b.set_rows(0, {"obs": 7, "obs_next": 1}),
-        lambda b: b.empty_([0]),
-    ],
+    [lambda b: operator.imul(b, 10), lambda b: b.set_rows(0, {"obs": 7, "obs_next": 1}), lambda b: b.empty_([0])],
 )
 def test_shifted_views_are_not_written_in_place_and_may_be_after_a_copy(make, write):
     states = make(5.0)

@@ -131,16 +131,12 @@ def test_a_dict_of_other_keys_is_kept_as_an_object():
 @pytest.mark.parametrize(
     "make",
     [
-        lambda name: Batch({name: [1]}),
-        lambda name: Batch(**{name: [1]}),
-        lambda name: Batch(a={name: [1]}),
-        lambda name: Batch([{name: 1}]),
-        lambda name: Batch().update({name: [1]}),
-        lambda name: Batch().__setitem__(name, [1]),
-        lambda name: Batch.stack([{name: 1}]),
+        lambda name: Batch({name: [1]}), lambda name: Batch(**{name: [1]}), lambda name: Batch(a={name: [1]}),
+        lambda name: Batch([{name: 1}]), lambda name: Batch().update({name: [1]}),
+        lambda name: Batch().__setitem__(name, [1]), lambda name: Batch.stack([{name: 1}]),
         lambda name: Batch().set_array_at_key(np.zeros(2), name),
     ],
-)
+)  # fmt: skip
 def test_names_that_python_would_call_on_the_batch_are_refused(name, make):
     with pytest.raises(errors.FieldNameError, match=f"'{name}' cannot be a field: copy, pickle or numpy would call it"):
         make(name)
@@ -157,13 +153,6 @@ def test_any_string_is_a_name_for_item_access(name):
     assert pickle.loads(pickle.dumps(batch))[name].tolist() == [3]
     del batch[name]
     assert len(batch.keys()) == 0
-
-
-def test_a_field_named_like_a_method_is_reached_by_item():
-    batch = Batch({"items": [1, 2], "keys": [3, 4], "get": [5, 6]})
-    assert_array(batch["items"], [1, 2])
-    assert_array(batch[1:]["keys"], [4])
-    assert Batch.cat([batch, batch])["get"].tolist() == [5, 6, 5, 6]
 
 
 SHADOWING = {name: [1, 2, 3] for name in dir(Batch) if not name.startswith("__")} | {

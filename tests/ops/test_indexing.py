@@ -56,14 +56,11 @@ def test_iteration_gives_rows_of_arrays_and_ends_with_the_shortest_field(b, rows
 @pytest.mark.parametrize(
     "index",
     [
-        (0, slice(None), np.array([1, 0, 1])),
-        (slice(None), 1, [0, 2]),
-        ([1, 0], 2),
-        (np.array([True, False, True, False]), slice(1, 3), 0),
-        (..., 1, np.array([[0, 1], [2, 3]])),
+        (0, slice(None), np.array([1, 0, 1])), (slice(None), 1, [0, 2]), ([1, 0], 2),
+        (np.array([True, False, True, False]), slice(1, 3), 0), (..., 1, np.array([[0, 1], [2, 3]])),
     ],
     ids=["int first", "int in the middle", "int last", "mask", "ellipsis"],
-)
+)  # fmt: skip
 def test_an_int_beside_an_array_means_the_same_for_arrays_and_tensors(index):
     values = np.arange(4 * 4 * 5).reshape(4, 4, 5)
     taken = Batch(a=values, t=torch.from_numpy(values))[index]

@@ -15,28 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jaxtyping import Float
 from torch import Tensor
-from torch.distributions import Bernoulli, Categorical, Independent, Normal
+from torch.distributions import Categorical, Independent, Normal
 
 from tests.ops.helpers import assert_array
 from typedbatch import Batch, BatchRecord, SchemaError, conforms, validate
 from typedbatch._core.distributions import dist_to_atleast_2d, get_len_of_dist, get_sliced_dist
 from typedbatch._ops.equality import differences
 from typedbatch.errors import LeafError, RowAssignmentError, RowIndexError, StructureError
-
-
-@pytest.mark.parametrize(
-    "dist",
-    [
-        Independent(Normal(torch.arange(6.0).reshape(3, 2), torch.ones(3, 2)), 1),
-        Bernoulli(torch.tensor([0.1, 0.2, 0.3])),
-    ],
-    ids=["independent", "bernoulli"],
-)
-def test_other_distributions_are_sliced_joined_and_stacked_too(dist):
-    batch = Batch(dist=dist)
-    torch.testing.assert_close(batch[[2, 0]].dist.mean, dist.mean[[2, 0]])
-    torch.testing.assert_close(Batch.cat([batch[:1], batch[1:]]).dist.mean, dist.mean)
-    assert Batch.stack([batch, batch]).dist.batch_shape == (2, 3)
 
 
 def test_a_scalar_distribution_gets_a_batch_dimension():
@@ -319,18 +304,13 @@ def test_a_date_is_not_cut_to_a_coarser_unit() -> None:
 @pytest.mark.parametrize(
     ("column", "value"),
     [
-        (np.zeros(2, "M8[ns]"), 5),
-        (np.zeros(2, "M8[ns]"), 2.0),
-        (np.zeros(2, int), NEAR),
-        (np.zeros(2, int), np.timedelta64(5, "s")),
-        (np.zeros(2, bool), np.timedelta64(1, "s")),
-        (np.zeros(2, "m8[s]"), 2.5),
-        (np.zeros(2, "m8[s]"), True),
-        (np.zeros(2, "m8[s]"), np.array(2**63, np.uint64)),
+        (np.zeros(2, "M8[ns]"), 5), (np.zeros(2, "M8[ns]"), 2.0), (np.zeros(2, int), NEAR),
+        (np.zeros(2, int), np.timedelta64(5, "s")), (np.zeros(2, bool), np.timedelta64(1, "s")),
+        (np.zeros(2, "m8[s]"), 2.5), (np.zeros(2, "m8[s]"), True), (np.zeros(2, "m8[s]"), np.array(2**63, np.uint64)),
         (np.zeros(2, "m8[s]"), np.array(-(2**63))),
     ],
     ids=repr,
-)
+)  # fmt: skip
 def test_dates_and_numbers_do_not_stand_for_each_other(column: Any, value: Any) -> None:
     batch = Batch(at=column)
     with pytest.raises(RowAssignmentError, match="field 'at'"):

@@ -182,34 +182,14 @@ def test_the_same_misuse_can_be_caught_alike(peer, misuse):
 
 
 PARAMETERS = {
-    "get": ["key", "default"],
-    "pop": ["key", "default"],
-    "get_keys": [],
-    "keys": [],
-    "values": [],
-    "items": [],
-    "update": [],
-    "to_dict": ["recursive"],
-    "to_list_of_dicts": [],
-    "to_numpy": [],
-    "to_numpy_": [],
-    "to_torch": ["dtype", "device"],
-    "to_torch_": ["dtype", "device"],
-    "apply_values_transform": ["values_transform", "inplace"],
-    "cat": ["batches"],
-    "cat_": ["batches"],
-    "stack": ["batches", "axis"],
-    "stack_": ["batches", "axis"],
-    "empty": ["batch", "index"],
-    "empty_": ["index"],
-    "split": ["size", "shuffle", "merge_last"],
-    "set_array_at_key": ["arr", "key", "index", "default_value"],
-    "isnull": [],
-    "hasnull": [],
-    "dropnull": [],
-    "replace_empty_batches_by_none": [],
-    "to_at_least_2d": [],
-}
+    "get": ["key", "default"], "pop": ["key", "default"], "get_keys": [], "keys": [], "values": [], "items": [],
+    "update": [], "to_dict": ["recursive"], "to_list_of_dicts": [], "to_numpy": [], "to_numpy_": [],
+    "to_torch": ["dtype", "device"], "to_torch_": ["dtype", "device"],
+    "apply_values_transform": ["values_transform", "inplace"], "cat": ["batches"], "cat_": ["batches"],
+    "stack": ["batches", "axis"], "stack_": ["batches", "axis"], "empty": ["batch", "index"], "empty_": ["index"],
+    "split": ["size", "shuffle", "merge_last"], "set_array_at_key": ["arr", "key", "index", "default_value"],
+    "isnull": [], "hasnull": [], "dropnull": [], "replace_empty_batches_by_none": [], "to_at_least_2d": [],
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", PARAMETERS)
@@ -222,18 +202,12 @@ def test_a_method_takes_tianshous_parameters_by_name(name):
 @pytest.mark.parametrize(
     ("name", "parameter", "default"),
     [
-        ("split", "shuffle", True),
-        ("split", "merge_last", False),
-        ("to_torch", "dtype", None),
-        ("to_torch", "device", "cpu"),
-        ("to_dict", "recursive", True),
-        ("apply_values_transform", "inplace", False),
-        ("stack", "axis", 0),
-        ("empty", "index", None),
-        ("set_array_at_key", "index", None),
+        ("split", "shuffle", True), ("split", "merge_last", False), ("to_torch", "dtype", None),
+        ("to_torch", "device", "cpu"), ("to_dict", "recursive", True), ("apply_values_transform", "inplace", False),
+        ("stack", "axis", 0), ("empty", "index", None), ("set_array_at_key", "index", None),
         ("set_array_at_key", "default_value", None),
     ],
-)
+)  # fmt: skip
 def test_a_parameter_has_tianshous_default(name, parameter, default):
     assert inspect.signature(getattr(Batch, name)).parameters[parameter].default == default
 

@@ -196,7 +196,6 @@ TREES = {
     "batch": Batch(x=np.array([np.nan])),
 }
 
-
 ARRAYS = [value for value in TREES.values() if isinstance(value, (np.ndarray, torch.Tensor))]
 
 

@@ -30,17 +30,10 @@ from typedbatch.errors import NoLengthError
         ({}, 0, []),
     ],
     ids=[
-        "equal rows",
-        "equal shapes",
-        "fewer rows",
-        "half the rows",
-        "fewer dimensions",
-        "nested",
-        "reserved",
-        "reserved, nested",
-        "no fields",
+        "equal rows", "equal shapes", "fewer rows", "half the rows", "fewer dimensions", "nested", "reserved",
+        "reserved, nested", "no fields",
     ],
-)
+)  # fmt: skip
 def test_length_and_shape_are_the_smallest(fields, length, shape):
     batch = Batch(fields)
     assert len(batch) == length
@@ -51,15 +44,11 @@ def test_length_and_shape_are_the_smallest(fields, length, shape):
 @pytest.mark.parametrize(
     ("batch", "length"),
     [
-        (rollout(), 3),
-        (Batch(a=[1, 2], b=[1]), 1),
-        (Batch(a=[1, 2], n=None, r=Batch(), d=Batch(r=Batch())), 2),
-        (Batch(d=Categorical(torch.ones(4, 2))), 4),
-        (Batch(n=None), 0),
-        (Batch(r=Batch()), 0),
+        (rollout(), 3), (Batch(a=[1, 2], b=[1]), 1), (Batch(a=[1, 2], n=None, r=Batch(), d=Batch(r=Batch())), 2),
+        (Batch(d=Categorical(torch.ones(4, 2))), 4), (Batch(n=None), 0), (Batch(r=Batch()), 0),
     ],
     ids=["all kinds", "shorter", "beside none", "distribution", "none", "reserved"],
-)
+)  # fmt: skip
 def test_length(batch, length):
     assert len(batch) == length
     assert bool(batch) is (length > 0)
@@ -111,15 +100,11 @@ def test_three_ways_to_be_empty_have_length_zero(batch, keys):
 @pytest.mark.parametrize(
     ("batch", "empty", "empty_throughout"),
     [
-        (Batch(), True, True),
-        (Batch(a=Batch(), b=Batch(c=Batch())), False, True),
-        (Batch(d=1), False, False),
-        (Batch(a=np.float64(1.0)), False, False),
-        (Batch(a=Batch(b=[1])), False, False),
-        (Batch(a=None), False, False),
+        (Batch(), True, True), (Batch(a=Batch(), b=Batch(c=Batch())), False, True), (Batch(d=1), False, False),
+        (Batch(a=np.float64(1.0)), False, False), (Batch(a=Batch(b=[1])), False, False), (Batch(a=None), False, False),
     ],
     ids=["no fields", "reserved", "number", "numpy number", "nested list", "none"],
-)
+)  # fmt: skip
 def test_is_empty_looks_at_fields_or_at_leaves(batch, empty, empty_throughout):
     assert batch.is_empty() is empty
     assert batch.is_empty(recurse=True) is empty_throughout
@@ -164,18 +149,12 @@ def test_isnull_has_a_mask_for_every_leaf():
 @pytest.mark.parametrize(
     ("batch", "expected"),
     [
-        (rollout(), False),
-        (Batch(a=[1.0, np.nan]), True),
-        (Batch(n={"o": [None, 1]}), True),
-        (Batch(a=None), True),
-        (Batch(), False),
-        (Batch(r=Batch()), False),
-        (Batch(a=["x", "y"]), False),
-        (Batch(a=[1.0, 2.0])[0], False),
+        (rollout(), False), (Batch(a=[1.0, np.nan]), True), (Batch(n={"o": [None, 1]}), True), (Batch(a=None), True),
+        (Batch(), False), (Batch(r=Batch()), False), (Batch(a=["x", "y"]), False), (Batch(a=[1.0, 2.0])[0], False),
         (Batch(a=[np.nan, 2.0])[0], True),
     ],
     ids=["no gap", "nan", "nested none", "none", "no fields", "reserved", "text", "row", "row of nan"],
-)
+)  # fmt: skip
 def test_hasnull(batch, expected):
     assert batch.hasnull() is expected
 
@@ -190,13 +169,10 @@ def test_nan_in_a_tensor_is_found(dtype):
 
 def test_dropnull_keeps_shapes_kinds_and_dtypes():
     batch = Batch(
-        obs=np.arange(12.0, dtype=np.float32).reshape(2, 3, 2),
-        t=torch.ones(2, 4),
-        n={"deep": np.ones((2, 1), np.int8)},
-        o=["x", "y"],
-        rew=[1.0, np.nan],
+        obs=np.arange(12.0, dtype=np.float32).reshape(2, 3, 2), t=torch.ones(2, 4),
+        n={"deep": np.ones((2, 1), np.int8)}, o=["x", "y"], rew=[1.0, np.nan],
         dist=Normal(torch.zeros(2), torch.ones(2)),
-    )
+    )  # fmt: skip
     clean = batch.dropnull()
     assert_array(clean.obs, batch.obs[:1], "float32")
     assert type(clean.t) is torch.Tensor

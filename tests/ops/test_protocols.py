@@ -10,14 +10,10 @@ from typedbatch import ActBatchProtocol, Batch, ObsBatchProtocol, RolloutBatchPr
 
 def transition() -> dict[str, object]:
     return {
-        "obs": np.array([[1.0, 2.0], [3.0, 4.0]]),
-        "obs_next": np.array([[2.0, 3.0], [4.0, 5.0]]),
-        "act": np.array([0, 1]),
-        "rew": np.array([1.0, 2.0]),
-        "terminated": np.array([False, True]),
-        "truncated": np.array([False, False]),
-        "info": np.array([{}, {}], dtype=object),
-    }
+        "obs": np.array([[1.0, 2.0], [3.0, 4.0]]), "obs_next": np.array([[2.0, 3.0], [4.0, 5.0]]),
+        "act": np.array([0, 1]), "rew": np.array([1.0, 2.0]), "terminated": np.array([False, True]),
+        "truncated": np.array([False, False]), "info": np.array([{}, {}], dtype=object),
+    }  # fmt: skip
 
 
 def test_batches_pass_their_protocols():

@@ -35,11 +35,8 @@ def test_to_torch_rounds_no_token_id(in_place):
     batch = (batch.to_torch_(torch.bfloat16), batch)[1] if in_place else batch.to_torch(torch.bfloat16)
     assert batch.ids.tolist() == batch.t.tolist() == [151643]
     assert [batch[name].dtype for name in ("ids", "t", "small", "c")] == [
-        torch.int64,
-        torch.int64,
-        torch.int32,
-        torch.complex128,
-    ]
+        torch.int64, torch.int64, torch.int32, torch.complex128,
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("leaf", ["text", None, np.array(["x", None], dtype=object), {1, 2}], ids=str)
@@ -97,14 +94,10 @@ def test_tensors_without_elements_are_written_like_any_other(shape):
 
 def tokens(rows: int = 2) -> Batch:
     return Batch(
-        ids=torch.full((rows, 3), 151643),
-        logp=torch.zeros(rows, 3),
-        mask=torch.ones(rows, 3, dtype=torch.bool),
-        n={"value": torch.zeros(rows, dtype=torch.float64), "none": None},
-        uid=np.array(["a"] * rows, object),
-        at=np.zeros(rows, "M8[s]"),
-        reserved=Batch(),
-    )
+        ids=torch.full((rows, 3), 151643), logp=torch.zeros(rows, 3), mask=torch.ones(rows, 3, dtype=torch.bool),
+        n={"value": torch.zeros(rows, dtype=torch.float64), "none": None}, uid=np.array(["a"] * rows, object),
+        at=np.zeros(rows, "M8[s]"), reserved=Batch(),
+    )  # fmt: skip
 
 
 def test_every_tensor_is_moved_and_the_batch_stays():
@@ -155,17 +148,10 @@ def held(tensor: torch.Tensor) -> list[Any]:
     column = np.empty(2, object)
     column[0] = tensor
     return [
-        tensor,
-        [tensor, 1],
-        (1, tensor),
-        Pair(tensor, 1),
-        {"pixels": [{"deep": tensor}]},
-        OrderedDict(a=tensor),
-        Batch(t=tensor, n=np.ones(1), o=objects([tensor])),
-        Normal(tensor, tensor),
-        column,
+        tensor, [tensor, 1], (1, tensor), Pair(tensor, 1), {"pixels": [{"deep": tensor}]}, OrderedDict(a=tensor),
+        Batch(t=tensor, n=np.ones(1), o=objects([tensor])), Normal(tensor, tensor), column,
         Ragged.from_lists([{"x": tensor}]),
-    ]
+    ]  # fmt: skip
 
 
 def devices(value: Any) -> set[str]:

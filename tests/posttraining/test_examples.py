@@ -16,7 +16,6 @@ from tests.typing.caches import PLUGIN, warm
 from tests.typing.checkers import CHECKERS, call, command_of
 
 pytestmark = pytest.mark.slow
-
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
 

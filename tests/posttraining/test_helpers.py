@@ -70,9 +70,6 @@ with_prompts = st.integers(1, 4).flatmap(
 )
 
 
-# ---- log-probabilities -----------------------------------------------------------------------------------------------
-
-
 @given(with_prompts, st.sampled_from([*LAYOUTS]), st.sampled_from([0.5, 1.0]))
 def test_each_token_has_its_own_in_every_layout(sizes, layout, temperature):
     model, batch = Causal(), small(*sizes)
@@ -127,9 +124,6 @@ def test_what_no_model_can_say_is_refused():
         token_logp(Causal(), Batch(x=torch.ones(2)), temperature=1.0)
 
 
-# ---- sums ------------------------------------------------------------------------------------------------------------
-
-
 def test_three_ways_to_add_up():
     losses, mask = torch.tensor([[1.0, 2.0, 9.0], [4.0, 9.0, 9.0]]), torch.tensor([[1, 1, 0], [1, 0, 0]]).bool()
     assert aggregate(losses, mask).item() == pytest.approx(7 / 3)
@@ -165,9 +159,6 @@ def test_what_torch_would_repeat_is_refused():
         aggregate(torch.ones(4), torch.ones(4).bool(), "sequence", lengths=[3])
     with pytest.raises(LeafError, match="takes a tensor of losses"):
         aggregate(np.ones(4), torch.ones(4).bool())  # type: ignore[arg-type]
-
-
-# ---- micro-batches ---------------------------------------------------------------------------------------------------
 
 
 @given(lengths, st.sampled_from(PADDED), st.integers(10, 30), st.sampled_from(["token", "sequence"]))
@@ -229,18 +220,12 @@ def test_parts_that_cannot_be_are_refused():
     assert map_tokens(rollouts([1], [2])[:0], 9, lambda part: part.advantages).shape == (0, 2)
 
 
-# ---- pairs -----------------------------------------------------------------------------------------------------------
-
-
 def test_sides_of_pairs_are_sequences_with_masks_of_their_own():
     pairs = Pairs(
-        prompt_ids=torch.ones(2, 1).long(),
-        prompt_mask=torch.ones(2, 1).bool(),
-        chosen_ids=torch.tensor([[1, 2], [3, 4]]),
-        chosen_mask=torch.ones(2, 2).bool(),
-        rejected_ids=torch.tensor([[5, 6, 7], [8, 9, 1]]),
-        rejected_mask=torch.tensor([[1, 1, 1], [1, 0, 0]]).bool(),
-    )
+        prompt_ids=torch.ones(2, 1).long(), prompt_mask=torch.ones(2, 1).bool(),
+        chosen_ids=torch.tensor([[1, 2], [3, 4]]), chosen_mask=torch.ones(2, 2).bool(),
+        rejected_ids=torch.tensor([[5, 6, 7], [8, 9, 1]]), rejected_mask=torch.tensor([[1, 1, 1], [1, 0, 0]]).bool(),
+    )  # fmt: skip
     pairs.meta["temperature"] = 1.0
     assert type(pairs.chosen) is Sequences
     assert validate(pairs.rejected, Sequences).response_ids.data_ptr() == pairs.rejected_ids.data_ptr()

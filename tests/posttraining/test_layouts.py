@@ -11,23 +11,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from typedbatch import Batch, Ragged, errors, objects, validate
-from typedbatch.posttraining import (
-    LeftPadded,
-    PackedRollouts,
-    RaggedRollouts,
-    Ready,
-    RightPadded,
-    Rollouts,
-    to_layout,
-)
+from typedbatch.posttraining import LeftPadded, PackedRollouts, RaggedRollouts, Ready, RightPadded, Rollouts, to_layout
 
 LAYOUTS = {
-    "split": Rollouts,
-    "left": LeftPadded,
-    "right": RightPadded,
-    "ragged": RaggedRollouts,
-    "packed": PackedRollouts,
-}
+    "split": Rollouts, "left": LeftPadded, "right": RightPadded, "ragged": RaggedRollouts, "packed": PackedRollouts,
+}  # fmt: skip
 PAD = 99
 
 
@@ -121,28 +109,6 @@ def test_fields_without_values_and_gradients_without_responses(layout: str) -> N
     assert tokens.extra.shape[-1] == 0
     tokens.old_logp.sum().backward()
     assert not batch.old_logp.grad.any()
-
-
-def ids_of(layout: str, made: Any) -> Any:
-    """The ids at the places where advantages are."""
-    if layout == "split":
-        return made.response_ids
-    if layout == "left":
-        return made.input_ids[:, -made.advantages.shape[1] :]
-    return made.tokens.values.input_ids if layout == "ragged" else made.input_ids
-
-
-@pytest.mark.parametrize("layout", LAYOUTS)
-def test_each_value_is_at_its_token(layout):
-    made = to_layout(rollouts([2, 3, 1], [4, 1, 2]), layout, pad_token_id=PAD)
-    tokens = made.tokens.values if layout == "ragged" else made
-    ids, flags = ids_of(layout, made), tokens.response_mask
-    assert flags.sum() == 7
-    assert torch.equal(tokens.advantages[flags], ids[flags].float())
-    assert torch.equal(tokens.old_logp[flags], -ids[flags].float())
-    assert not tokens.advantages[~flags].any()
-    assert made.uid.tolist() == ["p0", "p0", "p1"]
-    assert torch.equal(made.rewards, torch.arange(3.0))
 
 
 def test_blocks_in_full():

@@ -267,14 +267,11 @@ def test_other_kinds_are_left_as_they_are():
     ragged = to_layout(rollouts([1, 2], [3, 1]), "ragged")
     parts = [
         Batch(
-            tokens=ragged.tokens[rows],
-            text=objects(["a"]),
-            none=None,
-            x=torch.ones(1, 1 + rows.start),
+            tokens=ragged.tokens[rows], text=objects(["a"]), none=None, x=torch.ones(1, 1 + rows.start),
             reserved=Batch(),
         )
         for rows in (slice(0, 1), slice(1, 2))
-    ]
+    ]  # fmt: skip
     joined = cat(parts, widths="pad")
     assert joined.tokens == ragged.tokens
     assert joined.x.tolist() == [[1, 0], [1, 1]]

@@ -42,16 +42,11 @@ def test_where_a_licence_is_read_from(lines, licence):
 @pytest.mark.parametrize(
     ("licence", "why"),
     [
-        ("MIT", ""),
-        ("BSD-3-Clause", ""),
-        ("GPL-3.0-only", "copyleft"),
-        ("GNU Lesser General Public License v3 (LGPLv3)", "copyleft"),
-        ("MPL-2.0 AND MIT", "copyleft"),
-        ("LicenseRef-NVIDIA-Proprietary", "proprietary"),
-        (UNKNOWN, UNKNOWN),
-        (MISSING, MISSING),
+        ("MIT", ""), ("BSD-3-Clause", ""), ("GPL-3.0-only", "copyleft"),
+        ("GNU Lesser General Public License v3 (LGPLv3)", "copyleft"), ("MPL-2.0 AND MIT", "copyleft"),
+        ("LicenseRef-NVIDIA-Proprietary", "proprietary"), (UNKNOWN, UNKNOWN), (MISSING, MISSING),
     ],
-)
+)  # fmt: skip
 def test_what_stands_out(licence, why):
     assert Package("x", "1", licence, ()).stands_out == why
 

@@ -73,15 +73,12 @@ def test_arrays_and_tensors_agree_with_a_loop_over_groups(rows, width):
 @pytest.mark.parametrize(
     ("x", "dtype"),
     [
-        (np.array([1, 2, 4]), "float64"),
-        (np.array([True, False, True]), "float64"),
-        (np.ones(3, np.float16), "float64"),
-        (np.ones(3, np.float32), "float32"),
-        (torch.tensor([1, 2, 4]), "torch.float32"),
-        (torch.ones(3, dtype=torch.bfloat16), "torch.float32"),
+        (np.array([1, 2, 4]), "float64"), (np.array([True, False, True]), "float64"),
+        (np.ones(3, np.float16), "float64"), (np.ones(3, np.float32), "float32"),
+        (torch.tensor([1, 2, 4]), "torch.float32"), (torch.ones(3, dtype=torch.bfloat16), "torch.float32"),
         (torch.ones(3, dtype=torch.float64), "torch.float64"),
     ],
-)
+)  # fmt: skip
 def test_what_is_not_precise_enough_becomes_so(x, dtype):
     assert str(groups(Batch(k=[0, 0, 0]), "k").mean(x).dtype) == dtype
 

@@ -158,11 +158,7 @@ UNEQUAL = Batch(a=np.zeros(3), n={"b": np.zeros(2)})
         (lambda b: repeat(b[0], 2), NoLengthError, "has no rows"),
         *[
             (call, StructureError, "different lengths: a has 3, others 2; rows would be lost")
-            for call in (
-                lambda b: repeat(UNEQUAL, 2),
-                lambda b: chunk(UNEQUAL, 2),
-                lambda b: pad_rows(UNEQUAL, 2),
-            )
+            for call in (lambda b: repeat(UNEQUAL, 2), lambda b: chunk(UNEQUAL, 2), lambda b: pad_rows(UNEQUAL, 2))
         ],
     ],
 )

@@ -115,9 +115,6 @@ def test_a_compressed_batch_pickles_copies_compares_and_shows(bulk):
     assert "Compressed" in repr(batch)
 
 
-# ---- rows -----------------------------------------------------------------------------------------------------------
-
-
 def compressed() -> tuple[SampleBatch, SampleBatch]:
     plain = SampleBatch(obs={"x": np.arange(8.0).reshape(4, 2)}, new_obs=torch.arange(4), actions=np.arange(4))
     return plain, plain.copy().compress()
@@ -174,22 +171,13 @@ def test_zeros_among_compressed_rows_are_not_left_compressed_in_silence():
         assert batch.obs.tolist() == expected
 
 
-# ---- as a whole -----------------------------------------------------------------------------------------------------
-
 ROWS = {
-    "int": lambda b: b[0],
-    "slice": lambda b: b[1:],
-    "mask": lambda b: b[[True, False, True]],
-    "iteration": list,
-    "rows": lambda b: list(b.rows()),
-    "slice()": lambda b: b.slice(0, 2),
-    "split": lambda b: list(b.split(2)),
-    "timeslices": lambda b: b.timeslices(2),
-    "shuffle": lambda b: b.shuffle(),
-    "episodes": lambda b: b.split_by_episode("actions"),
-    "write": lambda b: b.set_rows(0, {"actions": 1}),
+    "int": lambda b: b[0], "slice": lambda b: b[1:], "mask": lambda b: b[[True, False, True]], "iteration": list,
+    "rows": lambda b: list(b.rows()), "slice()": lambda b: b.slice(0, 2), "split": lambda b: list(b.split(2)),
+    "timeslices": lambda b: b.timeslices(2), "shuffle": lambda b: b.shuffle(),
+    "episodes": lambda b: b.split_by_episode("actions"), "write": lambda b: b.set_rows(0, {"actions": 1}),
     "empty_": lambda b: b.empty_(0),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("use", ROWS.values(), ids=ROWS)
@@ -220,23 +208,15 @@ def test_wholes_count_their_rows():
         len(batch)
 
 
-# ---- refused --------------------------------------------------------------------------------------------------------
-
 REFUSED = {
-    "objects": np.array([1, "a", None], object),
-    "text": np.array(["a", "b"]),
-    "None": None,
-    "reserved": Batch(),
-    "a scalar": 3.0,
-    "a distribution": torch.distributions.Normal(torch.zeros(3), 1.0),
+    "objects": np.array([1, "a", None], object), "text": np.array(["a", "b"]), "None": None, "reserved": Batch(),
+    "a scalar": 3.0, "a distribution": torch.distributions.Normal(torch.zeros(3), 1.0),
     "objects inside": {"x": np.arange(2), "y": np.array([1, None], object)},
-    "reserved inside": {"x": np.arange(2), "y": Batch()},
-    "records with objects": np.zeros(2, [("x", object)]),
+    "reserved inside": {"x": np.arange(2), "y": Batch()}, "records with objects": np.zeros(2, [("x", object)]),
     "records": np.array([(1, 2.0), (3, 4.0)], [("x", "i4"), ("y", "f8")]),
-    "masked": np.ma.masked_array([1, 2], [True, False]),
-    "sparse": torch.eye(3).to_sparse(),
+    "masked": np.ma.masked_array([1, 2], [True, False]), "sparse": torch.eye(3).to_sparse(),
     "meta": torch.ones(3, device="meta"),
-}
+}  # fmt: skip
 
 
 @BULK

@@ -1,4 +1,4 @@
-"""RLlib's reference page of SampleBatch and MultiAgentBatch: every example, and every outcome that is stated."""
+"""RLlib's SampleBatch and MultiAgentBatch: examples of its page, defects that ours do not have, operations of Batch."""
 
 from __future__ import annotations
 
@@ -9,47 +9,12 @@ import pytest
 import torch
 
 from tests.ops.helpers import assert_array
-from typedbatch import Batch, MultiAgentBatch, SampleBatch
-from typedbatch.sample_batches.input_dict import ViewRequirement
+from typedbatch import Batch, MultiAgentBatch, SampleBatch, stack
+from typedbatch.errors import StructureError, TypedBatchError
 
 
 def lists(batch: Batch) -> dict[str, list]:
     return {name: column.tolist() for name, column in batch.items()}
-
-
-def test_the_typical_sample_batch():
-    batch = SampleBatch(
-        action_logp=np.full(200, -0.69, np.float32),
-        actions=np.arange(200) % 2,
-        dones=np.arange(200) % 20 == 19,
-        infos=[{} for _ in range(200)],
-        new_obs=np.zeros((200, 4), np.float32),
-        obs=np.zeros((200, 4), np.float32),
-        rewards=np.ones(200, np.float32),
-        t=np.arange(200) % 35,
-    )
-    assert len(batch) == batch.count == 200
-    assert batch[7:9].obs.shape == (2, 4)
-    assert len(batch.split_by_episode()) == 10
-
-
-def test_a_batch_of_three_samples():
-    batch = SampleBatch({"obs": [1, 2, 3], "reward": [0, -1, 1]})
-    assert len(batch) == 3
-    assert list(batch.rows()) == [{"obs": 1, "reward": 0}, {"obs": 2, "reward": -1}, {"obs": 3, "reward": 1}]
-
-
-def test_agent_steps_and_env_steps_are_the_length():
-    batch = SampleBatch({"obs": [1, 2, 3]})
-    assert (batch.agent_steps(), batch.env_steps(), len(batch)) == (3, 3, 3)
-
-
-def test_concat_puts_the_other_behind_this_one():
-    one, two = SampleBatch({"a": np.array([1, 2])}), SampleBatch({"a": np.array([3, 4, 5])})
-    joined = one.concat(two)
-    assert type(joined) is SampleBatch
-    assert lists(joined) == {"a": [1, 2, 3, 4, 5]}
-    assert (lists(one), lists(two)) == ({"a": [1, 2]}, {"a": [3, 4, 5]})
 
 
 def test_copy_is_deep_unless_shallow():
@@ -79,14 +44,6 @@ def test_columns_in_the_order_of_the_keys():
     assert [column.tolist() for column in batch.columns(["c", "a"])] == [[3], [1]]
 
 
-def test_shuffle_in_place_returns_this_very_batch():
-    batch = SampleBatch({"a": [1, 2, 3, 4]})
-    assert batch.shuffle() is batch
-    assert sorted(batch.a.tolist()) == [1, 2, 3, 4]
-    orders = {tuple(SampleBatch({"a": [1, 2, 3, 4]}).shuffle(rng=seed).a.tolist()) for seed in range(200)}
-    assert (4, 1, 3, 2) in orders
-
-
 def test_shuffle_with_seq_lens_is_a_value_error():
     with pytest.raises(ValueError, match="cannot be shuffled"):
         SampleBatch({"a": [1, 2, 3, 4], "seq_lens": [2, 2]}).shuffle()
@@ -95,10 +52,7 @@ def test_shuffle_with_seq_lens_is_a_value_error():
 @pytest.mark.parametrize(
     ("columns", "pieces"),
     [
-        (
-            {"a": [1, 2, 3], "eps_id": [0, 0, 1]},
-            [{"a": [1, 2], "eps_id": [0, 0]}, {"a": [3], "eps_id": [1]}],
-        ),
+        ({"a": [1, 2, 3], "eps_id": [0, 0, 1]}, [{"a": [1, 2], "eps_id": [0, 0]}, {"a": [3], "eps_id": [1]}]),
         (
             {"a": [1, 2, 3, 4, 5], "dones": [0, 0, 1, 0, 1]},
             [{"a": [1, 2, 3], "dones": [0, 0, 1]}, {"a": [4, 5], "dones": [0, 1]}],
@@ -107,25 +61,12 @@ def test_shuffle_with_seq_lens_is_a_value_error():
             {"a": [1, 2, 3, 4, 5], "dones": [0, 0, 1, 0, 0]},
             [{"a": [1, 2, 3], "dones": [0, 0, 1]}, {"a": [4, 5], "dones": [0, 0]}],
         ),
-        (
-            {"a": [1, 2, 3, 4, 5], "dones": [0, 0, 0, 0, 0]},
-            [{"a": [1, 2, 3, 4, 5], "dones": [0, 0, 0, 0, 0]}],
-        ),
+        ({"a": [1, 2, 3, 4, 5], "dones": [0, 0, 0, 0, 0]}, [{"a": [1, 2, 3, 4, 5], "dones": [0, 0, 0, 0, 0]}]),
     ],
     ids=["by eps_id", "by dones", "the last episode is open", "no end at all"],
 )
 def test_split_by_episode(columns, pieces):
     assert [lists(piece) for piece in SampleBatch(columns).split_by_episode()] == pieces
-
-
-def test_split_by_episode_by_another_key():
-    batch = SampleBatch({"a": [1, 2, 3], "eps_id": [0, 0, 1], "env_id": [5, 6, 6]})
-    assert [piece.a.tolist() for piece in batch.split_by_episode(key="env_id")] == [[1], [2, 3]]
-
-
-def test_split_by_episode_without_both_columns_is_a_key_error():
-    with pytest.raises(KeyError, match="eps_id"):
-        SampleBatch({"a": [1, 2, 3]}).split_by_episode()
 
 
 def test_slice_shares_memory():
@@ -135,41 +76,11 @@ def test_slice_shares_memory():
     assert np.shares_memory(part.a, batch.a)
 
 
-def test_slice_pads_with_zeros_on_the_left_of_a_negative_start():
-    batch = SampleBatch({"a": [1, 2, 3, 4]})
-    assert batch.slice(-2, 3).a.tolist() == [0, 0, 1, 2, 3]
-
-
-def test_slice_with_given_states():
-    batch = SampleBatch({"a": [1, 2, 3, 4, 5, 6], "state_in_0": [1.0, 3.0, 6.0], "seq_lens": [2, 3, 1]})
-    part = batch.slice(0, 4, 0, 2)
-    assert lists(part) == {"a": [1, 2, 3, 4], "state_in_0": [1.0, 3.0], "seq_lens": [2, 2]}
-
-
-def test_timeslices_of_a_size_start_at_the_first_step():
-    batch = SampleBatch({"a": np.arange(6)})
-    assert [piece.a.tolist() for piece in batch.timeslices(size=2)] == [[0, 1], [2, 3], [4, 5]]
-
-
-def test_timeslices_of_a_number():
-    batch = SampleBatch({"a": np.arange(7)})
-    assert [piece.a.tolist() for piece in batch.timeslices(num_slices=3)] == [[0, 1], [2, 3], [4, 5, 6]]
-
-
 def test_timeslices_k_is_deprecated():
     batch = SampleBatch({"a": np.arange(4)})
     with pytest.warns(DeprecationWarning, match="size="):
         pieces = batch.timeslices(k=2)
     assert [piece.a.tolist() for piece in pieces] == [[0, 1], [2, 3]]
-
-
-def test_right_zero_pad():
-    batch = SampleBatch({"a": [1, 2, 3], "seq_lens": [1, 2]})
-    assert not batch.zero_padded
-    assert batch.right_zero_pad(max_seq_len=4) is batch
-    assert lists(batch) == {"a": [1, 0, 0, 0, 2, 3, 0, 0], "seq_lens": [1, 2]}
-    assert batch.zero_padded
-    assert batch.max_seq_len == 4
 
 
 def test_right_zero_pad_leaves_states():
@@ -185,11 +96,6 @@ def test_right_zero_pad_of_states_too():
     batch = SampleBatch({"a": [1, 2, 3], "state_in_0": [1.0, 3.0], "seq_lens": [1, 2]})
     batch.right_zero_pad(max_seq_len=2, exclude_states=False)
     assert_array(batch.state_in_0, [1.0, 0.0, 3.0, 0.0])
-
-
-def test_right_zero_pad_without_seq_lens_is_a_value_error():
-    with pytest.raises(ValueError, match="seq_lens"):
-        SampleBatch({"a": [1, 2, 3]}).right_zero_pad(5)
 
 
 def test_to_device_makes_tensors():
@@ -232,47 +138,6 @@ def test_compress_takes_the_observations_by_default(bulk):
     assert batch == before
 
 
-def test_single_step_input_at_a_step_and_at_the_end():
-    views = {"obs": ViewRequirement(), "prev_actions": ViewRequirement("actions", shift=-1)}
-    batch = SampleBatch({"obs": [1, 2, 3], "new_obs": [2, 3, 4], "actions": [10, 20, 30]})
-    assert lists(batch.get_single_step_input_dict(views, 1)) == {"obs": [2], "prev_actions": [10], "seq_lens": [1]}
-    assert lists(batch.get_single_step_input_dict(views, -1)) == {"obs": [3], "prev_actions": [20], "seq_lens": [1]}
-    assert lists(batch.get_single_step_input_dict(views)) == {"obs": [4], "prev_actions": [30], "seq_lens": [1]}
-
-
-# ---- MultiAgentBatch ------------------------------------------------------------------------------------------------
-
-
-def agent(number: int, times: list[int]) -> SampleBatch:
-    names = np.array([f"a{number}t{time}" for time in times], object)
-    return SampleBatch(obs=names, eps_id=[0] * len(times), t=times, agent_index=[number] * len(times))
-
-
-def observations(piece: MultiAgentBatch) -> list[str]:
-    return [obs for batch in piece.policy_batches.values() for obs in batch.obs.tolist()]
-
-
-def lockstep() -> MultiAgentBatch:
-    return MultiAgentBatch({"p1": agent(1, [1, 2, 3]), "p2": agent(2, [1, 3]), "p3": agent(3, [3])}, 3)
-
-
-def test_env_steps_and_agent_steps():
-    batch = lockstep()
-    assert (batch.env_steps(), batch.count, batch.agent_steps()) == (3, 3, 6)
-
-
-def test_timeslices_of_1_in_lockstep():
-    pieces = lockstep().timeslices(1)
-    assert [observations(piece) for piece in pieces] == [["a1t1", "a2t1"], ["a1t2"], ["a1t3", "a2t3", "a3t3"]]
-    assert [piece.env_steps() for piece in pieces] == [1, 1, 1]
-
-
-def test_timeslices_of_2_in_lockstep():
-    pieces = lockstep().timeslices(2)
-    assert [observations(piece) for piece in pieces] == [["a1t1", "a1t2", "a2t1"], ["a1t3", "a2t3", "a3t3"]]
-    assert [piece.env_steps() for piece in pieces] == [2, 1]
-
-
 def test_wrap_as_needed():
     batch = SampleBatch({"a": [1, 2]})
     assert MultiAgentBatch.wrap_as_needed({"default_policy": batch}, 2) is batch
@@ -301,3 +166,210 @@ def test_compression_of_all_policies():
     assert batch != before
     assert batch.decompress_if_needed() is batch
     assert batch == before
+
+
+def infos(count: int) -> np.ndarray:
+    return np.array([f"info {i}" for i in range(count)], object)
+
+
+def test_a_replaced_column_counts():
+    batch = SampleBatch(a=[1, 2, 3])
+    batch["a"] = [1, 2, 3, 4, 5]
+    assert len(batch) == batch.count == 5
+
+
+def test_infos_and_states_count_as_columns_do():
+    with pytest.raises(StructureError, match="different lengths"):
+        len(SampleBatch(a=[1, 2, 3], infos=infos(2)))
+    with pytest.raises(StructureError, match="different lengths"):
+        len(SampleBatch(a=[1, 2, 3], state_in_0=[1.0, 2.0]))
+
+
+@pytest.mark.parametrize(("one", "two"), [("a", "ab"), ("ab", "a")])
+def test_concat_drops_no_extra_column(one, two):
+    left, right = (SampleBatch({name: np.arange(2) for name in names}) for names in (one, two))
+    with pytest.raises(StructureError, match="'b' is missing"):
+        left.concat(right)
+
+
+def test_a_deep_copy_copies_objects():
+    batch = SampleBatch(a=np.array([["x"], ["y"]], object).reshape(2))
+    batch.a[0] = ["x"]
+    copied = batch.copy()
+    copied.a[0].append("z")
+    assert batch.a[0] == ["x"]
+
+
+def test_rows_of_infos_that_are_a_list_of_dicts():
+    batch = SampleBatch(a=[1, 2], infos=[{"x": 5}, {"x": 6}])
+    assert list(batch.rows()) == [{"a": 1, "infos": {"x": 5}}, {"a": 2, "infos": {"x": 6}}]
+
+
+def test_rows_with_states():
+    batch = SampleBatch(a=[1, 2, 3], state_in_0=[10, 20], seq_lens=[1, 2])
+    assert [row["state_in_0"] for row in batch.rows()] == [10, 20, 20]
+
+
+def test_shuffle_moves_infos_with_the_rest():
+    batch = SampleBatch(a=np.arange(20), infos=infos(20), nested={"t": torch.arange(20)})
+    batch.shuffle(rng=0)
+    assert batch.a.tolist() != list(range(20))
+    assert batch.infos.tolist() == [f"info {i}" for i in batch.a]
+    assert batch.nested.t.tolist() == batch.a.tolist()
+
+
+def test_shuffle_of_zero_padded_data_is_refused_and_loses_nothing():
+    batch = SampleBatch(a=[1, 2, 3], seq_lens=[1, 2]).right_zero_pad(2)
+    with pytest.raises(ValueError, match="cannot be shuffled"):
+        batch.shuffle()
+    assert batch.a.tolist() == [1, 0, 2, 3]
+
+
+@pytest.mark.parametrize("info", [{"x": np.arange(3)}, torch.arange(3), np.arange(3)], ids=["dict", "tensor", "array"])
+def test_slicing_leaves_infos_in_the_source(info):
+    batch = SampleBatch(a=[1, 2, 3], infos=info)
+    before = batch.copy()
+    part = batch[0:1]
+    assert list(batch.keys()) == ["a", "infos"]
+    assert batch == before
+    assert len(part.infos) == 1
+
+
+@pytest.mark.parametrize("states", [(0, 1), (0, None), (None, 2), (0, 3)])
+def test_states_that_do_not_fit_are_named(states):
+    batch = SampleBatch(a=[1, 2, 3, 4, 5, 6], seq_lens=[2, 3, 1])
+    with pytest.raises(StructureError, match=r"state_end|sequences 0 to"):
+        batch.slice(0, 4, *states)
+
+
+def test_padding_twice():
+    batch = SampleBatch(a=[1, 2, 3], seq_lens=[1, 2])
+    assert batch.right_zero_pad(2).right_zero_pad(3).a.tolist() == [1, 0, 0, 2, 3, 0]
+    assert batch.right_zero_pad(2).a.tolist() == [1, 0, 2, 3]
+
+
+def test_concat_of_different_paddings_is_refused():
+    one = SampleBatch(a=[1, 2, 3], seq_lens=[1, 2])
+    with pytest.raises(ValueError, match="not padded, padded to 2"):
+        one.concat(SampleBatch(a=[4], seq_lens=[1]).right_zero_pad(2))
+
+
+def test_to_device_keeps_float64():
+    assert SampleBatch(a=np.zeros(2)).to_device("cpu").a.dtype == torch.float64
+
+
+def test_empty_dicts_lose_no_bytes_of_others():
+    batch = SampleBatch(a=np.zeros(2), infos=infos(2))
+    assert batch.size_bytes() == 16 + batch.infos.nbytes
+
+
+def test_compression_by_row_makes_no_text_and_stays_small():
+    batch = SampleBatch(obs=np.zeros((4, 3), np.float32)).compress()
+    assert batch.obs.dtype == object
+    assert batch.size_bytes() < 6432 / 10
+    large = SampleBatch(obs=np.zeros((4, 3000), np.float32))
+    assert large.copy().compress().size_bytes() < large.size_bytes() / 10
+
+
+def test_a_column_that_is_compressed_as_a_whole_cannot_be_sliced_as_text():
+    batch = SampleBatch(obs=np.zeros((4, 3)), a=np.arange(4)).compress(bulk=True)
+    with pytest.raises(IndexError, match=r"'obs'.*compressed as a whole"):
+        batch[1:3]
+
+
+def test_decompressing_what_was_never_compressed_changes_nothing():
+    batch = SampleBatch(obs=np.array(["ab", "cd"], object), new_obs=np.arange(2))
+    before = batch.copy()
+    assert batch.decompress_if_needed() == before
+
+
+def two_policies() -> MultiAgentBatch:
+    def steps(count: int) -> SampleBatch:
+        return SampleBatch(a=np.arange(count), eps_id=np.zeros(count, int), t=np.arange(count))
+
+    return MultiAgentBatch({"p": steps(2), "q": steps(1)}, 2)
+
+
+def test_time_slices_without_agent_index():
+    assert [piece.agent_steps() for piece in two_policies().timeslices(1)] == [2, 1]
+
+
+def test_batches_of_equal_policies_are_equal():
+    assert two_policies() == two_policies()
+    other = two_policies()
+    other["q"].a[0] = 7
+    assert two_policies() != other
+
+
+def test_iteration_says_what_to_do():
+    with pytest.raises(IndexError, match=r"policy_batches.*timeslices\(\)"):
+        iter(two_policies())
+
+
+def recurrent() -> SampleBatch:
+    return SampleBatch(a=np.arange(1.0, 7.0), state_in_0=np.array([10.0, 20.0, 30.0]), seq_lens=[2, 3, 1])
+
+
+OPERATIONS = {
+    "empty_": lambda b: b.empty_(), "empty": lambda b: type(b).empty(b),
+    "to_torch(float32)": lambda b: b.to_torch(torch.float32), "to_at_least_2d": lambda b: b.to_at_least_2d(),
+    "times 2": lambda b: b * 2, "exp": np.exp,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("operation", OPERATIONS.values(), ids=OPERATIONS)
+def test_sequences_stay_what_they_are_or_the_operation_is_refused(operation):
+    try:
+        found = operation(recurrent())
+        assert len(found) == 6
+    except TypedBatchError:
+        return
+    assert [len(piece) for piece in found.timeslices(num_slices=2)] == [3, 3]
+
+
+KEEP_THE_COUNT = {name: operation for name, operation in OPERATIONS.items() if name not in ("times 2", "exp")}
+
+
+@pytest.mark.parametrize("operation", KEEP_THE_COUNT.values(), ids=KEEP_THE_COUNT)
+def test_the_count_of_env_steps_stays_or_the_operation_is_refused(operation):
+    try:
+        found = operation(MultiAgentBatch({"p": SampleBatch(a=np.arange(3.0))}, 2))
+        assert (found.env_steps(), len(found), found.agent_steps()) == (2, 2, 3)
+    except TypedBatchError:
+        return
+
+
+def test_writing_a_row_cannot_make_a_batch_of_other_sequences():
+    batch = SampleBatch(a=[1, 2, 3, 4], state_in_0=[10, 20], seq_lens=[2, 2])
+    with pytest.raises(StructureError, match="set a column instead"):
+        batch[0] = {"a": 9}
+    assert len(batch) == 4
+    assert batch.state_in_0.tolist() == [10, 20]
+
+
+def test_stacked_multi_agent_batches_fail_with_an_error_of_this_library():
+    batch = MultiAgentBatch({"p": SampleBatch(a=[1])}, 1)
+    with pytest.raises(TypedBatchError):
+        stack([batch, batch]).env_steps()
+
+
+def test_one_step_has_no_length_as_a_row_of_a_batch_has_none():
+    with pytest.raises(TypeError):
+        len(Batch(a=[1, 2])[0])
+    with pytest.raises(TypeError):
+        len(recurrent()[0])
+
+
+def test_conversion_there_and_back_keeps_sequences():
+    batch = recurrent()
+    back = batch.to_torch().to_numpy()
+    assert back == batch
+    assert (type(back), len(batch.to_torch())) == (SampleBatch, 6)
+
+
+def test_equality_sees_other_sequences():
+    other = recurrent()
+    other.seq_lens = [3, 2, 1]
+    assert recurrent() == recurrent()
+    assert recurrent() != other
+    assert not recurrent().allclose(other)

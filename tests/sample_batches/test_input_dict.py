@@ -18,12 +18,9 @@ from typedbatch.sample_batches.input_dict import ViewRequirement
 
 def trajectory() -> SampleBatch:
     return SampleBatch(
-        obs=[1, 2, 3],
-        new_obs=[2, 3, 4],
-        actions=[10, 20, 30],
-        rewards=[0.1, 0.2, 0.3],
+        obs=[1, 2, 3], new_obs=[2, 3, 4], actions=[10, 20, 30], rewards=[0.1, 0.2, 0.3],
         cam={"x": [[1.0], [2.0], [3.0]]},
-    )
+    )  # fmt: skip
 
 
 def read(index: Any = "last", batch: SampleBatch | None = None, **views: ViewRequirement) -> SampleBatch:
@@ -42,20 +39,10 @@ def test_it_is_a_batch_of_one_row_on_the_same_memory():
 @pytest.mark.parametrize(
     ("shift", "seen"),
     [
-        (0, [2]),
-        (-1, [1]),
-        (1, [3]),
-        (-2, [0]),
-        (2, [0]),
-        ([-1, 0], [[1, 2]]),
-        ([0, -1], [[2, 1]]),
-        ([0], [[2]]),
-        ("-3:0", [[0, 0, 1, 2]]),
-        ("-1:1", [[1, 2, 3]]),
-        ("-2:0:2", [[0, 2]]),
-        (np.array([-1, 1]), [[1, 3]]),
+        (0, [2]), (-1, [1]), (1, [3]), (-2, [0]), (2, [0]), ([-1, 0], [[1, 2]]), ([0, -1], [[2, 1]]), ([0], [[2]]),
+        ("-3:0", [[0, 0, 1, 2]]), ("-1:1", [[1, 2, 3]]), ("-2:0:2", [[0, 2]]), (np.array([-1, 1]), [[1, 3]]),
     ],
-)
+)  # fmt: skip
 def test_shifts_at_a_step(shift, seen):
     assert read(1, seen=ViewRequirement("obs", shift=shift)).seen.tolist() == seen
 

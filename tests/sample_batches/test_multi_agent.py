@@ -101,9 +101,6 @@ def test_what_is_no_multi_agent_batch(policies, env_steps, error, text):
     assert isinstance(caught.value, TypedBatchError)
 
 
-# ---- time slices ----------------------------------------------------------------------------------------------------
-
-
 def naive_slices(policies: dict[str, SampleBatch], k: int) -> list[dict[str, list[int]]]:
     """A loop over the steps of the environment: by episode, then by time; agents in the order of their numbers."""
     keys = sorted({(int(e), int(t)) for batch in policies.values() for e, t in zip(batch.eps_id, batch.t, strict=True)})
@@ -196,9 +193,6 @@ def test_time_slices_have_at_least_one_step(k):
         two_policies().timeslices(k)
 
 
-# ---- what it shares with Batch --------------------------------------------------------------------------------------
-
-
 def test_copies_and_pickles_keep_classes_and_data():
     for back in (copy.deepcopy(two_policies()), pickle.loads(pickle.dumps(two_policies())), two_policies().copy()):
         assert_identical(back, two_policies())
@@ -240,12 +234,9 @@ def test_wrap_as_needed_converts_dicts():
 
 
 ROWS_OF_ALL = {
-    "int": lambda b: b[0],
-    "slice": lambda b: b[:1],
-    "mask": lambda b: b[[True, False, True]],
-    "iteration": list,
+    "int": lambda b: b[0], "slice": lambda b: b[:1], "mask": lambda b: b[[True, False, True]], "iteration": list,
     "split": lambda b: b.split(1),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("use", ROWS_OF_ALL.values(), ids=ROWS_OF_ALL)

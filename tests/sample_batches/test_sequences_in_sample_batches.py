@@ -53,9 +53,6 @@ def model_slice(lens: list[int], start: int, stop: int) -> tuple[list, list, lis
     return steps, cut, states
 
 
-# ---- length and layout ----------------------------------------------------------------------------------------------
-
-
 def test_steps_are_counted_without_padding():
     batch = recurrent()
     assert (len(batch), batch.max_seq_len, batch.zero_padded) == (6, 3, False)
@@ -96,9 +93,6 @@ def test_lengths_that_do_not_fit(fields, text):
 def test_a_scalar_state_is_named():
     with pytest.raises(TypeError, match=r"field 'state_in_0'.*scalar"):
         len(SampleBatch(a=[1, 2], state_in_0=5, seq_lens=[1, 1]))
-
-
-# ---- steps ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("padded", [False, True])
@@ -192,9 +186,6 @@ def test_an_index_of_no_steps(index):
     assert_identical(batch, recurrent())
 
 
-# ---- together and apart ---------------------------------------------------------------------------------------------
-
-
 @given(LENS, st.integers(1, 7))
 def test_pieces_hold_every_step_once(lens, size):
     batch = recurrent(lens)
@@ -277,9 +268,6 @@ def test_episodes_cut_sequences():
     ]
 
 
-# ---- padding --------------------------------------------------------------------------------------------------------
-
-
 @given(LENS, st.integers(0, 3), st.booleans(), st.booleans())
 def test_padding_comes_off_again(lens, more, tensors, states_too):
     batch = recurrent(lens, tensors)
@@ -336,8 +324,6 @@ def test_given_states_must_be_those_of_the_steps():
     with pytest.raises(StructureError, match="sequences"):
         batch.slice(2, 4, 0, 1)
 
-
-# ---- writing --------------------------------------------------------------------------------------------------------
 
 WRITES = {
     "set_rows": lambda b: b.set_rows(0, {"a": 1}),

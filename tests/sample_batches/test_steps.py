@@ -34,12 +34,9 @@ class Trajectory(BatchProtocol, Protocol):
 
 def trajectory() -> SampleBatch:
     return SampleBatch(
-        obs={"cam": np.arange(10.0).reshape(5, 2), "pos": torch.arange(5)},
-        actions=[0, 1, 2, 3, 4],
-        infos=np.array(["a", "b", None, {1}, "e"], object),
-        nothing=None,
-        reserved=Batch(),
-    )
+        obs={"cam": np.arange(10.0).reshape(5, 2), "pos": torch.arange(5)}, actions=[0, 1, 2, 3, 4],
+        infos=np.array(["a", "b", None, {1}, "e"], object), nothing=None, reserved=Batch(),
+    )  # fmt: skip
 
 
 def test_a_sample_batch_is_a_batch():
@@ -130,7 +127,8 @@ def test_split_is_that_of_batch():
 def test_shuffle_leaves_the_old_arrays_alone_and_follows_the_seed():
     batch = SampleBatch(a=np.arange(9))
     old = batch.a
-    assert batch.shuffle(rng=3).a.tolist() == np.random.default_rng(3).permutation(9).tolist()
+    assert batch.shuffle(rng=3) is batch
+    assert batch.a.tolist() == np.random.default_rng(3).permutation(9).tolist()
     assert old.tolist() == list(range(9))
 
 
@@ -241,17 +239,11 @@ def test_what_is_refused_changes_nothing(call, error, text):
 
 
 COUNTING = {
-    "len": len,
-    "iter": list,
-    "rows": lambda b: list(b.rows()),
-    "slice": lambda b: b.slice(0, 1),
-    "timeslices": lambda b: b.timeslices(1),
-    "shuffle": lambda b: b.shuffle(),
-    "split": lambda b: list(b.split(1, shuffle=False)),
-    "shuffled split": lambda b: list(b.split(1)),
-    "as_multi_agent": lambda b: b.as_multi_agent(),
-    "split_by_episode": lambda b: b.split_by_episode("a"),
-}
+    "len": len, "iter": list, "rows": lambda b: list(b.rows()), "slice": lambda b: b.slice(0, 1),
+    "timeslices": lambda b: b.timeslices(1), "shuffle": lambda b: b.shuffle(),
+    "split": lambda b: list(b.split(1, shuffle=False)), "shuffled split": lambda b: list(b.split(1)),
+    "as_multi_agent": lambda b: b.as_multi_agent(), "split_by_episode": lambda b: b.split_by_episode("a"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("call", COUNTING.values(), ids=COUNTING)

@@ -223,10 +223,7 @@ def test_a_schema_with_a_note_that_cannot_be_hashed():
     ("hint", "reason"),
     [
         (int, "so int would be wrong; write NDArray[np.int64] for one number per row, np.int64 for a single number"),
-        (
-            float,
-            "write NDArray[np.float64] for one number per row, np.float64 for a single number, or store it in ",
-        ),
+        (float, "write NDArray[np.float64] for one number per row, np.float64 for a single number, or store it in "),
         (bool | None, "so bool would be wrong; write NDArray[np.bool_]"),
         (Tensor | float, "so float would be wrong"),
         (dict[str, float], "so float would be wrong"),
@@ -302,17 +299,11 @@ def test_a_record_of_its_own_kind():
 @pytest.mark.parametrize(
     "text",
     [
-        "10**10**10",
-        "N*10**10**10",
-        "(10**10)**(10**10)",
-        "10**10**3",
-        "9**-9**9",
-        "1//0",
-        "2-3",
+        "10**10**10", "N*10**10**10", "(10**10)**(10**10)", "10**10**3", "9**-9**9", "1//0", "2-3",
         "+".join(["1"] * 9000),
     ],
     ids=lambda text: text[:20],
-)
+)  # fmt: skip
 def test_a_size_that_nobody_can_compute_is_refused_before_it_is_computed(text: str):
     with pytest.raises(DeclarationError, match=r"^the shape 'N .*, which is n.*\(types\.Local\.x\)$"):
         record(x=Float[np.ndarray, f"N {text}"])

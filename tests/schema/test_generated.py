@@ -23,7 +23,6 @@ from typedbatch.schema import generate
 from typedbatch.schema.explain import find_problems
 from typedbatch.schema.generate import can_generate, check_of, source_of
 
-REFUSES = torch.zeros(2).as_subclass(Refuses)
 Rows = NewType("Rows", int)
 
 

@@ -22,11 +22,8 @@ NUMPY = ["float64", "float32", "int64", "uint8", "bool", "complex64", "int8", "f
 TORCH = [torch.float32, torch.float64, torch.int64, torch.uint8, torch.bool, torch.complex64, torch.bfloat16]
 WORDS = ["N", "M", "N", "3", "1", "_", "...", "*s", "*s", "#N", "#3", "*#s", "#*s", "_any", "*_any", "rows=3"]
 COMPUTED = ["2*N", "N+M", "N-1", "N//2", "max(N,M)", "#2*N", "N/1", "N/(M-M)"]
-
 sizes = st.sampled_from([1, 1, 2, 3, 3, 0])
 shapes = st.lists(sizes, max_size=4).map(tuple)
-
-
 VARIADIC = {"...", "*s", "*#s", "#*s", "*_any"}
 
 

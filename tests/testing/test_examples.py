@@ -17,14 +17,7 @@ from torch.distributions import Distribution, Gamma, Independent, Normal
 import typedbatch
 from typedbatch import Batch, BatchProtocol, BatchRecord, RolloutBatch, RolloutBatchProtocol, SchemaError, validate
 from typedbatch.errors import DeclarationError, SettingError
-from typedbatch.posttraining.rules import (
-    ends_at_the_edge,
-    logp_close,
-    logp_of_mask,
-    same_in_groups,
-    sampled_by,
-    within,
-)
+from typedbatch.posttraining.rules import ends_at_the_edge, logp_close, logp_of_mask, same_in_groups, sampled_by, within
 from typedbatch.rules import (
     Finite,
     Sorted,
@@ -70,9 +63,6 @@ class Node(BatchRecord):
     child: Node | None = None
 
 
-# ---- for every schema ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("schema", SCHEMAS, ids=lambda schema: schema.__name__)
 def test_every_schema_of_the_library(schema):
     made = example(schema)
@@ -95,9 +85,6 @@ def test_a_protocol_and_a_record():
     assert made.rew.tolist() == pytest.approx([i / 7 for i in range(8)])
     assert not made.terminated.any()
     assert example(RolloutBatch, N=0).obs.shape == (0,)
-
-
-# ---- sizes -----------------------------------------------------------------------------------------------------------
 
 
 def test_each_name_has_one_size():
@@ -157,25 +144,16 @@ def test_kinds_of_fields(hint, check):
     assert check(example(schema)["it"])
 
 
-# ---- rules -----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     "hint",
     [
-        Annotated[Array, Finite],
-        Annotated[Array, Sorted, Unique],
-        Annotated[Array, Ge(5), Le(7)],
-        Annotated[Array, Gt(5), Lt(6)],
-        Annotated[Array, Interval(ge=-3, lt=-2)],
-        Annotated[Int[np.ndarray, "N"], Ge(200)],
-        Annotated[Int[np.ndarray, "N"], Gt(200), MultipleOf(1)],
-        Annotated[Array, MultipleOf(7)],
-        Annotated[Array, Predicate(lambda x: x >= 0)],
-        Annotated[Float[Tensor, "N"], Le(-4)],
-        Annotated[UInt8[np.ndarray, "N"], Lt(1)],
+        Annotated[Array, Finite], Annotated[Array, Sorted, Unique], Annotated[Array, Ge(5), Le(7)],
+        Annotated[Array, Gt(5), Lt(6)], Annotated[Array, Interval(ge=-3, lt=-2)],
+        Annotated[Int[np.ndarray, "N"], Ge(200)], Annotated[Int[np.ndarray, "N"], Gt(200), MultipleOf(1)],
+        Annotated[Array, MultipleOf(7)], Annotated[Array, Predicate(lambda x: x >= 0)],
+        Annotated[Float[Tensor, "N"], Le(-4)], Annotated[UInt8[np.ndarray, "N"], Lt(1)],
     ],
-)
+)  # fmt: skip
 def test_values_fulfil_the_rules(hint):
     schema: Any = type("Ruled", (BatchRecord,), {"__annotations__": {"it": hint}})
     validate(example(schema, N=5), schema, level="values")
@@ -247,9 +225,6 @@ def test_rules_across_fields_are_asked_too():
     assert example(Two, fields={"b": np.full(4, 9.0)}).b[0] == 9
 
 
-# ---- fields that are given -------------------------------------------------------------------------------------------
-
-
 def test_fields_that_are_given():
     obs = np.ones((4, 7))
     left = np.ones((4, 3, 3), np.uint8)
@@ -257,9 +232,6 @@ def test_fields_that_are_given():
     assert example(Pixels, fields={"cams.left": left}).cams.left is left
     with pytest.raises(SchemaError, match=r"batch\.obs +N is 5"):
         example(RolloutBatchProtocol, fields={"obs": np.zeros(5)})
-
-
-# ---- refused ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -34,9 +34,6 @@ def counting(batch: ObsStateBatch) -> ActStateBatch:
     return ActStateBatch(act=np.zeros(len(batch.obs), np.int64), state=after)
 
 
-# ---- columns --------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("mode", MODES)
 def test_each_row_has_its_environment_and_its_step(mode):
     collector = Collector(sync(Count(3), Count(5, cut=True), mode=mode), zeros, rollout=Placed)
@@ -135,9 +132,6 @@ def test_classes_that_no_collector_fills():
         with pytest.raises(errors.SettingError, match="rollout= must be a subclass of RolloutBatch, got "):
             Collector(envs, zeros, rollout=wrong)
     assert type(Collector(envs, zeros, rollout=RolloutBatch[Any, Any]).rollout(2)) is RolloutBatch
-
-
-# ---- by environment -------------------------------------------------------------------------------------------------
 
 
 def test_environments_may_have_fewer_rows_than_others():

@@ -37,9 +37,6 @@ def steps_of(batch):
     return batch.obs[:, 0].astype(int).tolist()
 
 
-# ---- rows -----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("copy", [True, False])
 @pytest.mark.parametrize("mode", MODES)
 def test_each_row_is_a_step_of_an_environment_whichever_way_it_is_reset(mode, copy):
@@ -126,9 +123,6 @@ def test_random_actions_are_the_same_for_the_same_seed():
     assert set(acts(1)) == {0, 1, 2}
 
 
-# ---- what the policy says -------------------------------------------------------------------------------------------
-
-
 class Choice(ActBatch[Tensor]):
     logp: Tensor
     value: Tensor
@@ -191,9 +185,6 @@ def test_the_state_of_a_recurrent_policy_begins_anew_with_each_episode(mode):
         assert (rollout.h[:, 0] == rollout.obs[:, 0] % 100 + 1).all()
     collector.reset()
     assert (collector.rollout(2).h == 1).all()
-
-
-# ---- into a buffer --------------------------------------------------------------------------------------------------
 
 
 BUFFERS = {

@@ -106,9 +106,6 @@ def test_what_cannot_be_trained_is_refused_at_the_start():
         off(VectorReplayBuffer(100, 2), lambda batch, slots: {}, updates_per_step=-1)
 
 
-# ---- how many steps -------------------------------------------------------------------------------------------------
-
-
 def steps_of(training):
     return [(epoch.step, epoch.collected.steps, epoch.updates) for epoch in training]
 
@@ -183,11 +180,7 @@ def test_returns_of_an_epoch_are_those_of_all_its_collections():
         ({"epochs": 1.5}, errors.SizeError, "epochs is a whole number, got 1.5"),
         ({"warmup": -1}, errors.SizeError, "warmup is 0 or more, got -1"),
         ({"learning_starts": "x"}, errors.SizeError, "learning_starts is a whole number, got 'x'"),
-        (
-            {"warmup": 40},
-            errors.SettingError,
-            "no step is left to learn from: of 40 in all, warmup .* first 40; give",
-        ),
+        ({"warmup": 40}, errors.SettingError, "no step is left to learn from: of 40 in all, warmup .* first 40; give"),
         ({"learning_starts": 50}, errors.SettingError, "no step is left to learn from: of 40 in all"),
         ({"updates_per_step": "x"}, errors.SettingError, "updates_per_step must be a number >= 0, got 'x'"),
         ({"updates_per_step": float("nan")}, errors.SettingError, "updates_per_step must be a number >= 0, got nan"),
@@ -203,9 +196,6 @@ def test_numbers_that_make_no_sense(given, error, text):
 def test_a_buffer_that_is_only_filled():
     buffer = VectorReplayBuffer(100, 2)
     assert steps_of(off(buffer, learn, warmup=40, updates_per_step=0)) == [(20, 20, 0), (40, 40 - 20, 0)]
-
-
-# ---- logging --------------------------------------------------------------------------------------------------------
 
 
 def test_tensorboard_takes_the_metrics(tmp_path):
@@ -226,9 +216,6 @@ def test_a_bar_shows_the_steps(capsys):
     for _ in on(lambda batch: {}, progress=True):
         break
     assert "30/75" in capsys.readouterr().out
-
-
-# ---- resuming -------------------------------------------------------------------------------------------------------
 
 
 class Learner:

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 pytestmark = pytest.mark.slow
-
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 
 

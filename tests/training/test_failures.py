@@ -261,10 +261,7 @@ def test_rewards_of_other_numbers_are_kept_as_they_are():
         (None, r"'obs': .*got None"),
         ({"place": (np.zeros((2, 1)), np.zeros(2)), "goal": np.zeros((3, 1))}, r"'obs\.goal': .*got f64\[3,1\]"),
         ({"place": (np.zeros((2, 1)), np.float64(0)), "goal": np.zeros((2, 1))}, r"'obs\.place\.1': .*got f64"),
-        (
-            {"place": (np.zeros((2, 1)),), "goal": np.zeros((2, 1))},
-            r"'obs\.place\.1': the observation space has it",
-        ),
+        ({"place": (np.zeros((2, 1)),), "goal": np.zeros((2, 1))}, r"'obs\.place\.1': the observation space has it"),
         (np.zeros((3, 1)), r"'obs': .*got f64\[3,1\]"),
     ],
 )
@@ -321,9 +318,6 @@ def test_last_observations_that_are_not_there_are_missed(kept):
 
 
 BOX = gym.spaces.Box(-1, 1, (2,))
-
-
-# ---- what does not fit ----------------------------------------------------------------------------------------------
 
 
 def test_a_vector_that_does_not_say_how_it_resets_is_refused():
@@ -392,18 +386,14 @@ PAIR = gym.spaces.Dict({"arm": BOX, "grip": gym.spaces.Discrete(2)})
         (gym.spaces.Discrete(3), np.zeros(2), errors.LeafError, r"Discrete\(3\) takes int64, got f64\[2\]"),
         (gym.spaces.Discrete(3), np.zeros((2, 1), int), errors.StructureError, r"expected shape \[2\] for 2 env"),
         (
-            gym.spaces.Discrete(3),
-            np.array([0, 3]),
-            errors.StructureError,
+            gym.spaces.Discrete(3), np.array([0, 3]), errors.StructureError,
             r"expected actions in Discrete\(3\), got values from 0 to 3",
         ),
         (gym.spaces.Discrete(3, start=1), np.array([0, 1]), errors.StructureError, "got values from 0 to 1"),
         (gym.spaces.Discrete(3), np.zeros(3, int), errors.StructureError, r"got i64\[3\]"),
         (gym.spaces.Discrete(2), np.zeros(2, bool), errors.LeafError, r"takes int64, got bool\[2\]; .astype\(np.int64"),
         (
-            gym.spaces.MultiDiscrete([2]),
-            np.zeros((2, 1), bool),
-            errors.LeafError,
+            gym.spaces.MultiDiscrete([2]), np.zeros((2, 1), bool), errors.LeafError,
             r"Discrete\(\[2\]\) takes int64, got b",
         ),
         (BOX, np.zeros(2, np.float32), errors.StructureError, r"expected shape \[2, 2\]"),
@@ -413,7 +403,7 @@ PAIR = gym.spaces.Dict({"arm": BOX, "grip": gym.spaces.Discrete(2)})
         (PAIR, Batch(arm=np.zeros((2, 2))), errors.StructureError, "expected a batch of arm, grip, got arm"),
         (PAIR, Batch(arm=np.zeros((2, 3)), grip=np.zeros(2, int)), errors.StructureError, "'act.arm': expected shape"),
     ],
-)
+)  # fmt: skip
 def test_actions_that_are_not_those_of_the_environments_are_refused_before_a_step(space, act, error, text):
     class Spaced(Count):
         def __init__(self):

@@ -12,12 +12,7 @@ import torch
 
 from tests.training.environments import MODES, Count, sync, zeros
 from typedbatch import Batch, checking, errors
-from typedbatch.buffers import (
-    CachedReplayBuffer,
-    PrioritizedVectorReplayBuffer,
-    ReplayBuffer,
-    VectorReplayBuffer,
-)
+from typedbatch.buffers import CachedReplayBuffer, PrioritizedVectorReplayBuffer, ReplayBuffer, VectorReplayBuffer
 from typedbatch.buffers.state import state_of
 from typedbatch.training import Collector, evaluate, off_policy
 

@@ -21,7 +21,6 @@ from typedbatch.buffers import CachedReplayBuffer, PrioritizedVectorReplayBuffer
 from typedbatch.training import Collector
 
 pytestmark = pytest.mark.slow
-
 FUZZING = settings.get_current_profile_name() == "fuzz"
 BUFFERS = {
     "vector": lambda: VectorReplayBuffer(400, 2),

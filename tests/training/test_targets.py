@@ -23,14 +23,10 @@ def rollout(count: int, seed: int = 0) -> RolloutBatch:
     ends = rng.random(count) < 0.3
     terminated = ends & (rng.random(count) < 0.5)
     return RolloutBatch(
-        obs=rng.normal(size=(count, 3)).astype(np.float32),
-        act=rng.integers(0, 2, count),
-        rew=rng.normal(size=count),
-        terminated=terminated,
-        truncated=ends & ~terminated,
-        obs_next=rng.normal(size=(count, 3)).astype(np.float32),
+        obs=rng.normal(size=(count, 3)).astype(np.float32), act=rng.integers(0, 2, count), rew=rng.normal(size=count),
+        terminated=terminated, truncated=ends & ~terminated, obs_next=rng.normal(size=(count, 3)).astype(np.float32),
         info=Batch(),
-    )
+    )  # fmt: skip
 
 
 def critic(obs: Any) -> Any:

@@ -13,16 +13,7 @@ import typing_extensions
 from numpy.typing import NDArray
 from torch import Tensor
 
-from typedbatch import (
-    ActBatch,
-    Batch,
-    BatchProtocol,
-    BatchRecord,
-    RolloutBatch,
-    SchemaError,
-    checked,
-    validate,
-)
+from typedbatch import ActBatch, Batch, BatchProtocol, BatchRecord, RolloutBatch, SchemaError, checked, validate
 from typedbatch.schema import schema_of
 
 N = 6
@@ -30,21 +21,16 @@ Array = NDArray[Any]
 T = TypeVar("T")
 Stage = typing_extensions.TypeVar("Stage", default=Array)
 ids = itertools.count()
-
 newer = pytest.mark.skipif(sys.version_info < (3, 12), reason="syntax of Python 3.12")
 newest = pytest.mark.skipif(sys.version_info < (3, 13), reason="syntax of Python 3.13")
 
 
 def fields(rows: int = N, **changes: Any) -> dict[str, Any]:
     base = {
-        "obs": np.zeros((rows, 4), np.float32),
-        "obs_next": np.zeros((rows, 4), np.float32),
-        "act": np.zeros(rows, np.int64),
-        "rew": np.zeros(rows),
-        "terminated": np.zeros(rows, bool),
-        "truncated": np.zeros(rows, bool),
-        "info": Batch(),
-    }
+        "obs": np.zeros((rows, 4), np.float32), "obs_next": np.zeros((rows, 4), np.float32),
+        "act": np.zeros(rows, np.int64), "rew": np.zeros(rows), "terminated": np.zeros(rows, bool),
+        "truncated": np.zeros(rows, bool), "info": Batch(),
+    }  # fmt: skip
     return {name: value for name, value in {**base, **changes}.items() if value is not ...}
 
 

@@ -32,9 +32,6 @@ def refusal(function: Any, *args: Any, **kwargs: Any) -> str:
     )
 
 
-# ---- inside other things -------------------------------------------------------------------------------------------
-
-
 @checked
 def many(batches: list[ActBatch]) -> list[ActBatch]:
     return batches
@@ -106,9 +103,6 @@ def test_unions_of_batches_and_other_things():
 def test_what_is_not_what_the_annotation_says_is_left_to_type_checkers():
     assert many(5) == 5  # type: ignore[arg-type, comparison-overlap]
     assert many(bad) is bad  # type: ignore[arg-type, comparison-overlap]
-
-
-# ---- one at a time -------------------------------------------------------------------------------------------------
 
 
 def test_an_iterator_is_validated_as_it_is_gone_through():
@@ -268,9 +262,6 @@ def test_an_asynchronous_generator_takes_what_is_sent_and_thrown():
     assert log == ["sent", "thrown"]
 
 
-# ---- classes -------------------------------------------------------------------------------------------------------
-
-
 @checked
 @dataclasses.dataclass(frozen=True)
 class Trainer:
@@ -322,9 +313,6 @@ def test_a_record_checks_itself_when_it_is_made():
         Step(obs=np.zeros(2), act=np.zeros(3))
 
 
-# ---- nothing else changes ------------------------------------------------------------------------------------------
-
-
 @checked
 def documented(batch: ActBatch, scale: float = 1.0, *rest: int, key: str = "k", **more: Any) -> float:
     """Return the scale."""
@@ -369,9 +357,6 @@ def test_a_context_manager_is_no_generator_to_be_gone_through():
 def test_what_cannot_be_called_is_refused():
     with pytest.raises(TypeError, match=r"checked\(\) takes a function, got int"):
         checked(5)  # type: ignore[call-overload]
-
-
-# ---- what it must not do -------------------------------------------------------------------------------------------
 
 
 def test_a_named_argument_is_none_of_the_other_keywords():

@@ -65,11 +65,7 @@ class Pairs(BatchRecord, Generic[T]):
 
 
 def questions(**changes: Any) -> Batch:
-    right = {
-        "answer": objects(["a", "b"]),
-        "messages": objects([[{"role": "user"}], []]),
-        "score": objects([1, None]),
-    }
+    right = {"answer": objects(["a", "b"]), "messages": objects([[{"role": "user"}], []]), "score": objects([1, None])}
     return Batch(right | changes)
 
 
@@ -96,10 +92,7 @@ def test_items_of_the_type_pass():
         ({"answer": objects([None, 2])}, "answer: 2 of 2 values are not str, the first at [0]"),
         ({"score": objects(["a", None])}, "score: 1 of 2 values is not float or None, the first at [0]"),
         ({"messages": objects([{}, []])}, OF_LISTS + "[0]"),
-        (
-            {"messages": objects([[], [{"role": "me"}]])},
-            OF_LISTS + "[1]",
-        ),
+        ({"messages": objects([[], [{"role": "me"}]])}, OF_LISTS + "[1]"),
         ({"messages": objects([[], [{}]])}, OF_LISTS + "[1]"),
         ({"tool": objects([{"role": "user"}, {}])}, "tool: 1 of 2 values is not Message, the first at [1]"),
     ],
@@ -196,25 +189,16 @@ def test_a_column_at_run_time_is_an_array_of_objects():
 
 
 NUMBERS = {
-    "NDArray[Any]": NDArray[Any],
-    "np.ndarray": np.ndarray,
-    "a shape": np.ndarray[tuple[int, ...], np.dtype[Any]],
-    "optional": NDArray[Any] | None,
-    "in a union": NDArray[Any] | Tensor,
-    "in a dict": dict[str, NDArray[Any]],
-}
+    "NDArray[Any]": NDArray[Any], "np.ndarray": np.ndarray, "a shape": np.ndarray[tuple[int, ...], np.dtype[Any]],
+    "optional": NDArray[Any] | None, "in a union": NDArray[Any] | Tensor, "in a dict": dict[str, NDArray[Any]],
+}  # fmt: skip
 RAGGED_ITEMS = {
-    "lists": [[0.0, 0.0], [0.1]],
-    "nested lists": [[[1], [2, 3]], [[4], [5, 6]]],
-    "lists as objects": objects([[1, 2], [3, 4]]),
-    "arrays": objects([np.zeros(2), np.zeros(3)]),
-    "numbers as objects": objects([1, 2]),
-    "numbers and None": objects([1.0, None]),
-    "None": objects([None, None]),
-    "dicts": objects([{"a": 1}, {}]),
-    "text and numbers": objects(["a", 1]),
+    "lists": [[0.0, 0.0], [0.1]], "nested lists": [[[1], [2, 3]], [[4], [5, 6]]],
+    "lists as objects": objects([[1, 2], [3, 4]]), "arrays": objects([np.zeros(2), np.zeros(3)]),
+    "numbers as objects": objects([1, 2]), "numbers and None": objects([1.0, None]), "None": objects([None, None]),
+    "dicts": objects([{"a": 1}, {}]), "text and numbers": objects(["a", 1]),
     "masked": np.ma.array([[1], [1, 2]], mask=[0, 0], dtype=object),
-}
+}  # fmt: skip
 
 
 def declared(hint: Any) -> Any:

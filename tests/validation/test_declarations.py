@@ -375,14 +375,8 @@ def test_aliases_in_the_syntax_of_python_312():
 
 
 Arr = typing_extensions.TypeAliasType("Arr", Array)
-
-
 Again = typing_extensions.TypeAliasType("Again", Arr)
-
-
 Maybe = typing_extensions.TypeAliasType("Maybe", Union[T, None], type_params=(T,))  # type: ignore[misc]  # noqa: UP007
-
-
 Acts = typing_extensions.TypeAliasType("Acts", ActBatch)
 
 
@@ -458,8 +452,6 @@ def test_a_failed_reading_leaves_no_half_read_schema_behind():
 
 
 seen_early: list[bool] = []
-
-
 early: list[threading.Thread] = []
 
 

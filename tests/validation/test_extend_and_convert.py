@@ -5,10 +5,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import pickle
-from typing import (
-    Annotated,
-    Any,
-)
+from typing import Annotated, Any
 
 import numpy as np
 import pytest
@@ -78,14 +75,10 @@ def test_convert_leaves_none_and_distributions():
 
 def rollout(rows: int = 3) -> RolloutBatch:
     return RolloutBatch(
-        obs=np.zeros((rows, 2), np.float32),
-        obs_next=np.zeros((rows, 2), np.float32),
-        act=np.arange(rows),
-        rew=np.ones(rows),
-        terminated=np.zeros(rows, bool),
-        truncated=np.zeros(rows, bool),
+        obs=np.zeros((rows, 2), np.float32), obs_next=np.zeros((rows, 2), np.float32), act=np.arange(rows),
+        rew=np.ones(rows), terminated=np.zeros(rows, bool), truncated=np.zeros(rows, bool),
         info=Batch(score=np.ones(rows)),
-    )
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("device", [None, "cpu", torch.device("cpu")])
@@ -105,11 +98,7 @@ def test_convert_casts_floating_fields_and_no_others(device):
     [
         (RolloutBatch[Tensor], torch.int64, r"dtype= must be a floating one, as torch\.bfloat16, got torch\.int64"),
         (RolloutBatch[Tensor], "f4", r"dtype= must be a dtype of torch, as torch\.float32, got 'f4'"),
-        (
-            RolloutBatch,
-            torch.float32,
-            r"dtype= is for tensors, and RolloutBatch declares none; declare tensors",
-        ),
+        (RolloutBatch, torch.float32, r"dtype= is for tensors, and RolloutBatch declares none; declare tensors"),
     ],
 )
 def test_convert_refuses_a_dtype_that_no_field_can_take(into, dtype, words):

@@ -180,13 +180,10 @@ print(checked is learn, passes(tb.Batch()), passes(tb.Batch(rew=[np.inf])))
 @pytest.mark.parametrize(
     ("value", "printed"),
     [
-        ("off", "True True True"),
-        ("OFF", "True True True"),
-        ("structure", "False False True"),
-        ("", "False False True"),
-        ("Values", "False False False"),
+        ("off", "True True True"), ("OFF", "True True True"), ("structure", "False False True"),
+        ("", "False False True"), ("Values", "False False False"),
     ],
-)
+)  # fmt: skip
 def test_the_environment_sets_the_level(value: str, printed: str):
     env = {**os.environ, "TYPEDBATCH_CHECK": value}
     run = subprocess.run([sys.executable, "-c", CODE], env=env, capture_output=True, text=True, check=True)
@@ -197,9 +194,6 @@ def test_a_mistake_in_the_environment_is_not_passed_over():
     env = {**os.environ, "TYPEDBATCH_CHECK": "vlaues"}
     run = subprocess.run([sys.executable, "-c", "import typedbatch"], env=env, capture_output=True, text=True)
     assert "TYPEDBATCH_CHECK is 'vlaues'; the levels are 'off', 'structure', 'values'" in run.stderr
-
-
-# ---- the first rows ------------------------------------------------------------------------------------------------
 
 
 class Weighted(BatchRecord):
@@ -251,27 +245,14 @@ def test_the_first_rows_in_an_inner_block():
         validate(weighted(8, wrong=6), Weighted)
 
 
-@pytest.mark.parametrize("first", [0, -1, 2.5, True, "4"])
-def test_a_number_of_rows(first):
-    with pytest.raises(SettingError, match="first= must be a number of rows from 1"), checking("values", first=first):
+@pytest.mark.parametrize(("name", "of"), [("first", "rows"), ("batches", "batches")])
+def test_a_number_of_rows_or_batches(name, of):
+    for number in (0, -1, 2.5, True, "4"):
+        words = f"{name}= must be a number of {of} from 1"
+        with pytest.raises(SettingError, match=words), checking("values", **{name: number}):
+            pass
+    with pytest.raises(SettingError, match=f"{name}= is for the level 'values'"), checking("structure", **{name: 4}):
         pass
-
-
-def test_first_is_for_values():
-    with pytest.raises(SettingError, match="first= is for the level 'values'"), checking("structure", first=4):
-        pass
-
-
-def test_the_variable_of_the_environment_takes_a_number_of_rows():
-    code = "from typedbatch._core.level import current_level, rows_to_check; print(current_level(), rows_to_check())"
-    for text, expected in (("values:first=16", "values 16"), ("values", "values None")):
-        environment = {**os.environ, "TYPEDBATCH_CHECK": text}
-        run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-        assert run.stdout.strip() == expected
-    for text, words in (("values:first=x", "must be a whole number"), ("off:first=4", "is for the level 'values'")):
-        environment = {**os.environ, "TYPEDBATCH_CHECK": text}
-        run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
-        assert words in run.stderr
 
 
 class Bounded(BatchRecord):
@@ -308,26 +289,15 @@ def test_values_of_the_first_batches_at_each_boundary_alone():
         one(wrong)
 
 
-@pytest.mark.parametrize("batches", [0, -1, True, 1.5, "3"])
-def test_a_number_of_batches(batches):
-    words = "batches= must be a number of batches from 1"
-    with pytest.raises(SettingError, match=words), checking("values", batches=batches):
-        pass
-
-
-def test_batches_are_for_values():
-    with pytest.raises(SettingError, match="batches= is for the level 'values'"), checking("structure", batches=3):
-        pass
-
-
-def test_the_variable_of_the_environment_takes_a_number_of_batches():
+def test_the_variable_of_the_environment_takes_numbers_of_rows_and_batches():
     code = "from typedbatch._core.level import default_level; print(default_level())"
-    for text in ("values:batches=3", "values:first=16:batches=3", "structure"):
+    for text in ("values:first=16", "values:batches=3", "values:first=16:batches=3", "structure"):
         environment = {**os.environ, "TYPEDBATCH_CHECK": text}
         run = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
         assert run.stdout.strip() == text
     for text, words in (
         ("values:batches=x", "must be a whole number"),
+        ("off:first=4", "is for the level 'values'"),
         ("values:rows=3", "must be a whole number, as in 'values:first=256' or 'values:batches=3'"),
         ("values:3", "the levels are"),
         ("structure:batches=3", "is for the level 'values'"),

@@ -75,9 +75,7 @@ def report(batch: Any, schema: Any, level: Any = None) -> list[str]:
 
 REPORTS: dict[str, tuple[Any, Any, str, list[str]]] = {
     "missing": (
-        step(act=..., actions=np.arange(4)),
-        Step,
-        "structure",
+        step(act=..., actions=np.arange(4)), Step, "structure",
         [
             "batch.act  missing, expected a numpy array of signed integer type, shape (N,)",
             "           [TB101 missing-field]",
@@ -85,9 +83,7 @@ REPORTS: dict[str, tuple[Any, Any, str, list[str]]] = {
         ],
     ),
     "missing, and nothing like it": (
-        step(act=...),
-        Step,
-        "structure",
+        step(act=...), Step, "structure",
         [
             "batch.act  missing, expected a numpy array of signed integer type, shape (N,)",
             "           [TB101 missing-field]",
@@ -101,9 +97,7 @@ REPORTS: dict[str, tuple[Any, Any, str, list[str]]] = {
         ["batch  dict, expected a Batch  [TB102 not-a-batch]", "       wrap it: Batch(data)"],
     ),
     "reserved": (
-        step(obs=Batch(), rew=Batch()),
-        Step,
-        "structure",
+        step(obs=Batch(), rew=Batch()), Step, "structure",
         [
             "batch.obs  reserved, an empty Batch(), expected Camera  [TB103 reserved-field]",
             "           give it its value before it is checked",
@@ -111,9 +105,7 @@ REPORTS: dict[str, tuple[Any, Any, str, list[str]]] = {
         ],
     ),
     "dtype": (
-        step(act=np.zeros(4, np.float32), rew=np.zeros(4)),
-        Step,
-        "structure",
+        step(act=np.zeros(4, np.float32), rew=np.zeros(4)), Step, "structure",
         [
             "batch.act  dtype float32, expected a signed integer type  [TB201 wrong-dtype]",
             "batch.rew  dtype float64, expected float32  [TB201 wrong-dtype]",
@@ -121,9 +113,7 @@ REPORTS: dict[str, tuple[Any, Any, str, list[str]]] = {
         ],
     ),
     "kind": (
-        step(act=torch.arange(4), mask="all"),
-        Step,
-        "structure",
+        step(act=torch.arange(4), mask="all"), Step, "structure",
         [
             "batch.act   torch i64[4], expected a numpy array of signed integer type, shape (N,)",
             "            [TB202 wrong-kind]",
@@ -138,9 +128,7 @@ REPORTS: dict[str, tuple[Any, Any, str, list[str]]] = {
         ["batch.obs.mode  str of another value, expected one of 'day', 'night'  [TB203 wrong-choice]"],
     ),
     "gradient": (
-        Target(obs=torch.zeros(4), returns=torch.zeros(4, requires_grad=True)),
-        Target,
-        "structure",
+        Target(obs=torch.zeros(4), returns=torch.zeros(4, requires_grad=True)), Target, "structure",
         [
             "batch.returns  torch f32[4] that requires a gradient, expected a tensor without a gradient",
             "               [TB204 unwanted-gradient]",
@@ -148,9 +136,7 @@ REPORTS: dict[str, tuple[Any, Any, str, list[str]]] = {
         ],
     ),
     "no rows": (
-        step(rew=np.array(1, np.float32)),
-        Step,
-        "structure",
+        step(rew=np.array(1, np.float32)), Step, "structure",
         [
             "batch.rew  a scalar f32[], expected one value per row  [TB301 no-rows]",
             "           one row keeps its rows as batch[i:i+1]",
@@ -163,18 +149,14 @@ REPORTS: dict[str, tuple[Any, Any, str, list[str]]] = {
         ["batch.act  N is 3 here, but 4 in obs.image, rew  [TB302 dimension-conflict]"],
     ),
     "tie": (
-        Batch(a=np.zeros(3), b=np.zeros(4)),
-        record(a=Array, b=Array),
-        "structure",
+        Batch(a=np.zeros(3), b=np.zeros(4)), record(a=Array, b=Array), "structure",
         [
             "batch.a  N is 3 here, but 4 in b  [TB302 dimension-conflict]",
             "batch.b  N is 4 here, but 3 in a  [TB302 dimension-conflict]",
         ],
     ),
     "one array, two sizes": (
-        step(obs=Batch(image=np.zeros((4, 3, 8, 9), np.float32), mode="day")),
-        Step,
-        "structure",
+        step(obs=Batch(image=np.zeros((4, 3, 8, 9), np.float32), mode="day")), Step, "structure",
         ["batch.obs.image  size is both 8 and 9 here  [TB302 dimension-conflict]"],
     ),
     "several sizes": (
@@ -184,9 +166,7 @@ REPORTS: dict[str, tuple[Any, Any, str, list[str]]] = {
         ["batch.obs_next  *obs is (5,) here, but (4,) in obs, far  [TB302 dimension-conflict]"],
     ),
     "rank": (
-        step(act=np.zeros((4, 1), int)),
-        Step,
-        "structure",
+        step(act=np.zeros((4, 1), int)), Step, "structure",
         ["batch.act  shape (4, 1), expected shape (N,)  [TB303 wrong-shape]"],
     ),
     "fixed size": (
@@ -202,18 +182,14 @@ REPORTS: dict[str, tuple[Any, Any, str, list[str]]] = {
         ["batch.mask  a size of 8, expected 2*size = 16, as size is 8  [TB304 wrong-size]"],
     ),
     "values": (
-        step(rew=np.array([0, np.nan, -2, -3], np.float32)),
-        Step,
-        "values",
+        step(rew=np.array([0, np.nan, -2, -3], np.float32)), Step, "values",
         [
             "batch.rew  1 of 4 values is not finite, the first at [1]  [TB401 wrong-values]",
             "batch.rew  3 of 4 values are not >= -1, the first at [1]  [TB401 wrong-values]",
         ],
     ),
     "rows": (
-        step(rew=np.array([1, 0, 0, 0], np.float32)),
-        Step,
-        "values",
+        step(rew=np.array([1, 0, 0, 0], np.float32)), Step, "values",
         [
             "batch  not so in 1 of 4 rows: no reward for action 0, the first at [0]  [TB402 broken-rule]",
             "       the rule Step.nothing_for_nothing",
@@ -226,18 +202,14 @@ REPORTS: dict[str, tuple[Any, Any, str, list[str]]] = {
         ["batch  not so: rewards are given  [TB402 broken-rule]", "       the rule Step.given"],
     ),
     "objects for numbers": (
-        Batch(x=[[0.0, 0.0], [0.1]]),
-        record(x=Array),
-        "structure",
+        Batch(x=[[0.0, 0.0], [0.1]]), record(x=Array), "structure",
         [
             "batch.x  dtype object, expected numbers or text  [TB201 wrong-dtype]",
             "         Ragged[...] declares sequences of different lengths, NDArray[np.object_] or Column[...] objects",
         ],
     ),
     "rule raised": (
-        Batch(x=np.array([None, 1])),
-        record(x=Annotated[NDArray[np.object_], Ge(0)]),
-        "values",
+        Batch(x=np.array([None, 1])), record(x=Annotated[NDArray[np.object_], Ge(0)]), "values",
         [
             "batch.x  >= 0: raises TypeError: '>=' not supported between instances of 'NoneType' and 'int'",
             "         [TB403 rule-raised]",
@@ -324,15 +296,11 @@ def test_the_report_as_data():
     assert data["schema"] == "Step"
     assert data["problems"] == [
         {
-            "path": "act",
-            "code": "TB302 dimension-conflict",
-            "expected": "",
-            "got": "N is 3 here, but 4 in obs.image, rew",
-            "schema": "Step",
-            "hint": "",
+            "path": "act", "code": "TB302 dimension-conflict", "expected": "",
+            "got": "N is 3 here, but 4 in obs.image, rew", "schema": "Step", "hint": "",
             "page": "https://typedbatch.readthedocs.io/en/stable/errors/TB302.html",
         }
-    ]
+    ]  # fmt: skip
     assert set(data) == {"schema", "place", "boundary", "got", "problems"}
 
 

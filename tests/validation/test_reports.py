@@ -8,12 +8,7 @@ import subprocess
 import sys
 import types
 from pathlib import Path
-from typing import (
-    Any,
-    Protocol,
-    TypeVar,
-    get_args,
-)
+from typing import Any, Protocol, TypeVar, get_args
 
 import numpy as np
 import pyarrow
@@ -69,11 +64,6 @@ def test_the_hint_to_convert_names_the_schema_of_the_whole_batch():
     (problem,) = refused(Batch(obs=Batch(cam=torch.zeros(2)), act=np.zeros(2)), schema).problems
     assert "convert(batch, Cam)" not in problem.hint  # that would turn the whole batch into its observation
     validate(convert(Batch(obs=Batch(cam=torch.zeros(2)), act=np.zeros(2)), schema), schema)
-
-
-def test_a_row_is_told_how_to_stay_a_batch():
-    (problem,) = refused(Batch(act=np.zeros(3))[0], ActBatch).problems
-    assert problem.hint == "one row keeps its rows as batch[i:i+1]"
 
 
 def test_a_row_of_declared_shapes_is_told_so_too():
@@ -151,9 +141,6 @@ def hints(batch: object, schema: Any) -> set[str]:
     return {problem.hint for problem in refused(batch, schema).problems}
 
 
-# ---- arrays and tensors at once --------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("schema", [LogpOldProtocol[Both], LogpOldBatch[Both], LogpOldProtocol[Both, Both, Both]])
 def test_a_declaration_of_both_takes_both(schema: Any):
     assert conforms(processed(), schema)
@@ -195,9 +182,6 @@ def test_what_has_no_parameter_has_no_both():
 
     (hint,) = hints(Batch(fields(goal=torch.zeros(N))), Goal)
     assert hint == "it is of the torch kind; convert(batch, Goal) changes that"
-
-
-# ---- nested observations ---------------------------------------------------------------------------------------------
 
 
 def declared(source: str, name: str) -> Any:
@@ -246,9 +230,6 @@ def test_a_declaration_of_ones_own_with_parameters_of_its_own():
 def test_nothing_is_proposed_for_a_nested_reward():
     (problem,) = refused(Batch(fields(rew=Batch(a=np.zeros(N)))), RolloutBatchProtocol).problems
     assert (problem.path, problem.hint) == ("rew", "")
-
-
-# ---- batches of other libraries --------------------------------------------------------------------------------------
 
 
 @tensordict.tensorclass

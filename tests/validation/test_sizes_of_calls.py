@@ -320,10 +320,7 @@ def test_own_sizes_of_a_field():
     right = Batch(chosen=side(2, 3), rejected=side(2, 4))
     assert conforms(right, Pairs)
     rows = find_problems(Batch(chosen=side(2, 3), rejected=side(3, 4)), schema_of(Pairs))
-    assert (rows[0].path, rows[0].got) == (
-        "chosen.ids",
-        "N is 2 here, but 3 in rejected.ids, rejected.mask",
-    )
+    assert (rows[0].path, rows[0].got) == ("chosen.ids", "N is 2 here, but 3 in rejected.ids, rejected.mask")
     inside = find_problems(Batch(chosen=side(2, 3), rejected=side(2, 4, 5)), schema_of(Pairs))
     assert [(problem.path, problem.got) for problem in inside] == [
         ("rejected.ids", "T is 4 here, but 5 in rejected.mask"),

@@ -223,13 +223,6 @@ def test_of_two_schemas_the_one_whose_values_fit_is_taken():
         assert type(validate(Batch(x=[-1]), low | high)) is low
 
 
-def test_nothing_is_changed_or_copied():
-    batch = Batch(act=[1, 2], rew=[1.0, math.nan])
-    before = dict(batch.__dict__)
-    codes(batch, Rollout)
-    assert all(batch.__dict__[name] is value for name, value in before.items())
-
-
 def test_small_integers_of_torch_are_compared_as_they_are():
     """Torch turns the limit into the tensor's dtype, where 256 is 0."""
     schema = record(x=Annotated[Tensor, at.Lt(256), at.Ge(-1)])
@@ -316,13 +309,10 @@ def data() -> dict[str, Array]:
     score = rng.normal(size=(ROWS // 2, 2))
     old = -rng.exponential(size=(ROWS, TOKENS))
     return {
-        "mask": mask,
-        "length": mask.sum(1),
-        "adv": (score - score.mean(1, keepdims=True)).reshape(-1)[:, None] * mask,
-        "uid": np.array([f"prompt {row // 2}" for row in range(ROWS)], object),
-        "old": old,
+        "mask": mask, "length": mask.sum(1), "adv": (score - score.mean(1, keepdims=True)).reshape(-1)[:, None] * mask,
+        "uid": np.array([f"prompt {row // 2}" for row in range(ROWS)], object), "old": old,
         "sampled": old + 0.02 * rng.normal(size=old.shape),
-    }
+    }  # fmt: skip
 
 
 def masked(row: int) -> dict[str, Array]:
