@@ -71,13 +71,13 @@ def fields_of(seen: Seen) -> tuple[Shown, ...]:
         return ()
     shown = _shown(seen, made, seen.type, 0)
     known = {one.name for one in shown}
-    return (*shown, *(Shown(name, True, "", 0) for name in sorted(seen.owned - known)))
+    return (*shown, *(Shown(name, True, "", 0) for name in sorted({*seen.elsewhere} - known)))
 
 
 def has_others(seen: Seen) -> bool:
     """Return whether a batch may have fields beside those that are known."""
     made = seen.batch
-    return made is not None and (made.rest is not Rest.NONE or made.escaped) and not seen.owned
+    return made is not None and (made.rest is not Rest.NONE or made.escaped)
 
 
 _DEEPEST = 3

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -41,7 +41,7 @@ class Seen:
         objects: The batches and lists that it leads to.
         type: Type that mypy has found.
         is_target: The expression is assigned to.
-        owned: Names of all fields of a batch in an attribute, where the file shows all that is written to it.
+        elsewhere: Names of the fields that batches have in attributes of the same name, anywhere in the file.
     """
 
     node: Expression
@@ -49,7 +49,7 @@ class Seen:
     objects: dict[Object, Any]
     type: Type | None
     is_target: bool
-    owned: frozenset[str] = frozenset()
+    elsewhere: Collection[str] = ()
 
     @property
     def batch(self) -> Content | None:
@@ -70,19 +70,25 @@ class Places:
     def __init__(self) -> None:
         self._seen: dict[str, dict[Span, Seen]] = {}
         self._writes: dict[str, set[tuple[str, int]]] = {}
+        self._attributes: dict[str, dict[str, set[str]]] = {}
 
     def observe(self, api: Any, tree: MypyFile) -> Observe:
         """Return the hook that takes what the engine sees in a file."""
         seen = self._seen.setdefault(tree.path, {})
         writes = self._writes.setdefault(tree.path, set())
+        attributes = self._attributes.setdefault(tree.path, {})
 
         def see(node: Expression, value: Value, reading: Reading, is_target: bool) -> None:
             if isinstance(value, (Array, Ref)) and node.end_line is not None and node.end_column is not None:
                 objects = reading.known.objects
                 reached = {one: objects.of(one) for one in objects.reachable([value])}
-                owned = reading.batches.judge.owned_fields(node) if isinstance(value, Ref) else None
+                names: set[str] = set()
+                if isinstance(node, MemberExpr) and isinstance(value, Ref) and not is_batch(known_type(api, node.expr)):
+                    names = attributes.setdefault(node.name, names)
+                    contents = [reached.get(one) for one in value.objects]
+                    names.update(name for one in contents if isinstance(one, Content) for name in one.fields)
                 span = Span(node.line, node.column, node.end_line, node.end_column)
-                seen[span] = Seen(node, value, reached, known_type(api, node), is_target, frozenset(owned or ()))
+                seen[span] = Seen(node, value, reached, known_type(api, node), is_target, names)
             if is_target and isinstance(node, MemberExpr) and is_batch(known_type(api, node.expr)):
                 writes.add((node.name, node.line))
 
@@ -92,6 +98,7 @@ class Places:
         """Forget a file, which is checked again."""
         self._seen.pop(path, None)
         self._writes.pop(path, None)
+        self._attributes.pop(path, None)
 
     def writers(self, name: str) -> list[tuple[str, int]]:
         """Return the paths and lines that set a field of a plain batch."""

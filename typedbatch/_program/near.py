@@ -77,7 +77,7 @@ def _words(name: str) -> list[str]:
 
 
 def _slips(one: str, other: str) -> int:
-    """Return the number of letters left out, added, replaced, or swapped with their neighbour (Damerau, 1964)."""
+    """Return the number of letters left out, added, replaced, or swapped with the next one (Damerau, 1964)."""
     before: list[int] = []
     last = list(range(len(other) + 1))
     for i, a in enumerate(one, 1):

@@ -217,7 +217,7 @@ def is_none(atom: Atom) -> bool:
 
 
 def is_numeric(atom: Atom) -> bool:
-    """Return whether an atom is a number or an array, or is made by numpy or torch, and so is no text."""
+    """Return whether an atom is a number or an array, or is made by numpy or torch, and cannot be text."""
     if isinstance(atom, Literal):
         return isinstance(atom.value, int)
     return isinstance(atom, Array) or (isinstance(atom, Result) and atom.name.startswith(("numpy.", "torch.")))

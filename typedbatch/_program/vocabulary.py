@@ -52,7 +52,7 @@ _JOINING: Final = ("format", "join", "replace")
 
 _WORD: Final = re.compile(r"[^\W\d]\w*")
 _LONGEST_ANNOTATION: Final = 80
-"""Longer texts are no annotations."""
+"""Longer texts cannot be annotations."""
 _SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 
 
