@@ -137,21 +137,11 @@ class Attributes(Machine):
         attribute = attribute_of(found.owner, name)
         if attribute is None:
             if name == "start" and base_names(found.owner) & _RUN_WHEN_STARTED:
-                self._start(ref, attribute_of(found.owner, "run") or (), node)
+                self.start(self.bound(attribute_of(found.owner, "run") or UNKNOWN, ref, node), Call())
             return UNKNOWN
         if found.may_be_derived:
             attribute = union(attribute, *overrides_of(found.owner, name))
         return self.bound(tuple(one for one in attribute if not isinstance(one, Factory)) or UNKNOWN, ref, node)
-
-    def _start(self, thread: Ref, run: Value, node: ast.AST | None) -> None:
-        """Run a thread in silence, as it may wait for what others do later; reports are made when it runs alone."""
-        mark = self.heap.begin()
-        with self.silently():
-            self.call(self.bound(run, thread, node), Call(node=node))
-        self.heap.apply(self.heap.join({}, self.heap.end(mark)))
-        for atom in run:
-            if isinstance(atom, Function):
-                atom.code.has_run = False
 
     def _attribute_of_class(self, cls: Class, name: str) -> Value:
         found = attribute_of(cls, name)
@@ -261,7 +251,7 @@ class Attributes(Machine):
                 if _takes_rows(index, syntax):
                     return (self.copy_batch(atom),)
                 nested = [one for field in batch.fields.values() for one in field.value if self.is_batch(one)]
-                return union((self.copy_batch(atom, may_be_field=True), *nested))
+                return union((self.copy_batch(atom, may_be_field=True), *nested, *batch.rest))
             case ListObject() as found:
                 if isinstance(syntax, ast.Slice):
                     return self.list_of(None, found.any_item)
@@ -301,7 +291,7 @@ class Attributes(Machine):
                     self.set_attribute(value, key.value, given, node)
                     return
                 if not _takes_rows(index, syntax):
-                    self.open_batch(atom)
+                    self.open_batch(atom, given)
             elif isinstance(found, InstanceObject):
                 if self.call_special(atom, "__setitem__", [index, given]) is None:
                     self.escape(given)

@@ -71,6 +71,7 @@ class BatchObject:
         round: The round of a loop in which it is made, or 0.
         group: Number of one element of an iteration; batches of the same number are alternatives.
         place: Where it is made.
+        rest: What its other fields may be, if it is open and that is known; else no atoms.
     """
 
     fields: dict[str, Field]
@@ -82,6 +83,7 @@ class BatchObject:
     round: int = 0
     group: int = 0
     place: Place | None = None
+    rest: Value = ()
 
     @property
     def names(self) -> set[str]:
@@ -92,7 +94,7 @@ class BatchObject:
         """Return a copy, whose dict is another."""
         return BatchObject(
             dict(self.fields), self.is_open, self.is_annotated, self.declared, self.may_be_field, self.activation,
-            self.round, self.group, self.place,
+            self.round, self.group, self.place, self.rest,
         )  # fmt: skip
 
 
@@ -331,6 +333,8 @@ def _joined(one: Object, other: Object, condition: Condition | None) -> Object:
             condition = None
         joined.may_be_field |= other.may_be_field
         joined.fields = dict(_joined_fields(joined, other, condition))
+        rests = [batch.rest for batch in (one, other) if isinstance(batch, BatchObject) and batch.is_open]
+        joined.rest = union(*rests) if all(rests) else ()
         joined.is_open |= other.is_open
         joined.is_annotated &= other.is_annotated
     elif isinstance(joined, ListObject) and isinstance(other, ListObject):

@@ -59,7 +59,7 @@ def read_field(
             else:
                 condition = field.condition
         elif name == "__dict__":
-            machine.write_batch(atom).is_open = True
+            machine.open_batch(atom)
             return UNKNOWN
         elif member is not None:
             found.append(member)
@@ -68,7 +68,7 @@ def read_field(
             return UNKNOWN
         else:
             lacking.append(atom)
-            found.append(UNKNOWN)
+            found.append(batch.rest or UNKNOWN)
             if batch.may_be_field and is_known:  # It may be no batch, unless the name is one of a field.
                 is_near = name in machine.vocabulary.names or near_miss(name, batch.fields)
                 is_known = name not in OF_VALUES and bool(is_near)

@@ -27,6 +27,7 @@ from typedbatch._program.values import (
     Result,
     Value,
     constant,
+    is_none,
     text_of,
     union,
 )  # fmt: skip
@@ -55,8 +56,9 @@ def make(machine: Machine, call: Call, cls: Class | External | None = None) -> V
         merge(machine, batch, call.first)
     for name, value in fields.items():
         machine.set_field(batch, name, value)
+    if call.has_more or call.is_starred:
+        machine.open_batch(batch)
     made = machine.write_batch(batch)
-    made.is_open |= call.has_more or call.is_starred
     declared = declared_fields(cls) if cls is not None else None
     if declared is not None and cls is not None:
         lacking = declared.required - made.fields.keys()
@@ -70,8 +72,9 @@ def make(machine: Machine, call: Call, cls: Class | External | None = None) -> V
 def merge(machine: Machine, batch: Ref, value: Value) -> None:
     """Do what ``batch.update(value)`` does."""
     parts = [_fields_of(machine, atom) for atom in value]
-    if any(is_open for _, is_open in parts):
-        machine.open_batch(batch)
+    others = [other for _, other in parts if other is not None]
+    if others:
+        machine.open_batch(batch, union(*others) if all(others) else ())
     every = [fields for fields, _ in parts]
     for name in dict.fromkeys(name for fields in every for name in fields):
         given = [fields[name] for fields in every if name in fields]
@@ -85,21 +88,25 @@ def merge(machine: Machine, batch: Ref, value: Value) -> None:
         machine.set_field(batch, name, value, is_sure=is_sure, condition=condition)
 
 
-def _fields_of(machine: Machine, atom: Atom) -> tuple[Mapping[str, Field], bool]:
-    """Return the fields that a value gives to a batch that is made of it, and whether it may give others."""
+def _fields_of(machine: Machine, atom: Atom) -> tuple[Mapping[str, Field], Value | None]:
+    """Return the fields that a value gives to a batch that is made of it, and what others may be; None for no others.
+
+    Where others may be anything, their value has no atoms.
+    """
     match machine.object_at(atom):
         case BatchObject() if isinstance(atom, Ref):
             copied = machine.batch_at(machine.copy_batch(atom))
             assert copied is not None
-            return dict(copied.fields), copied.is_open
+            return dict(copied.fields), copied.rest if copied.is_open else None
         case DictObject() as found:
-            return {str(key): Field(value) for key, value in found.items.items()}, not found.is_exact
+            fields = {str(key): Field(value) for key, value in found.items.items()}
+            return fields, None if found.is_exact else found.rest
         case ListObject() as found:
             joined = machine.batch_at(join(machine, found.any_item))
             assert joined is not None
-            return dict(joined.fields), joined.is_open
+            return dict(joined.fields), joined.rest if joined.is_open else None
         case _:
-            return {}, (atom,) != NONE
+            return {}, None if is_none(atom) else ()
 
 
 def join(machine: Machine, value: Value) -> Ref:
@@ -206,7 +213,7 @@ def _clear(machine: Machine, batch: Ref, call: Call) -> Value:
         _unsure(machine, batch)
         return NONE
     written = machine.write_batch(batch)
-    written.fields, written.is_open = {}, False
+    written.fields, written.is_open, written.rest = {}, False, ()
     return NONE
 
 
@@ -226,8 +233,9 @@ def _get(machine: Machine, batch: Ref, call: Call) -> Value:
     key, found, default = _key_of(call), machine.batch_at(batch), call.get(1, "default") or NONE
     field = found.fields.get(key) if found is not None and key is not None else None
     if field is None:
+        rest = found.rest if found is not None and key is not None else ()
         is_gone = key is not None and found is not None and not found.is_open
-        return default if is_gone else union(UNKNOWN, default)
+        return default if is_gone else union(rest or UNKNOWN, default)
     return field.value if field.is_sure else union(field.value, default)
 
 
@@ -387,7 +395,8 @@ def row_of(machine: Machine, buffer: Atom) -> Ref:
     batch = join(machine, found.rows)
     written = machine.write_batch(batch)
     written.declared = None
-    written.is_open |= not found.rows or "HER" in found.type.__name__
+    if not found.rows or "HER" in found.type.__name__:
+        machine.open_batch(batch)
     for name in _OF_ROWS:
         if name not in written.fields:
             written.fields[name] = Field(UNKNOWN)
@@ -464,9 +473,9 @@ def _into(machine: Machine, call: Call, how: str) -> Value:
             text = report.lacking(name_of(cls), lacking, has_in(machine, source))
         machine.report(call.node, code, text, lacking, made_at(machine, source))
     batch = join(machine, source)
-    written = machine.write_batch(batch)
-    written.declared = cls
-    written.is_open |= call.has_more or how == "convert"
+    machine.write_batch(batch).declared = cls
+    if call.has_more or how == "convert":
+        machine.open_batch(batch)
     for name, value in more.items():
         machine.set_field(batch, name, value)
     for name in sorted(declared.required | declared.optional):

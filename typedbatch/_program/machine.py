@@ -67,6 +67,7 @@ class Machine:
             done to all.
         share: Half of the steps for the tops of modules, or for the function that nothing calls that the run is in.
         share_end: Number of the step at which the first half ends; calls are followed less deep afterwards.
+        started: Threads that are run again when all else is done, each with its arguments.
         attempts: Each ``try`` that the run is in, outermost first.
         trial: Guards and exits at the start of a round of a loop that is not the last; a read behind a condition of
             its own may find there what a later round sets.
@@ -90,6 +91,7 @@ class Machine:
         self.rebound: dict[tuple[Ref, str], None] = {}
         self.imported: dict[tuple[Ref, str], tuple[Ref, str]] = {}
         self._flags: dict[int, dict[tuple[Ref, str], bool]] = {}
+        self.started: list[tuple[Value, Call]] = []
         self.is_alone = False
         self.many: set[Atom] = set()
         self.tops: set[int] = set()
@@ -298,9 +300,17 @@ class Machine:
         assert isinstance(found, BatchObject)
         return found
 
-    def open_batch(self, ref: Ref) -> None:
-        """Take it that a batch may have any other field."""
+    def open_batch(self, ref: Ref, rest: Value = ()) -> None:
+        """Take it that a batch may have any other field.
+
+        Args:
+            ref: The batch.
+            rest: What such fields may be, if that is known.
+        """
+        rest = tuple(self.stored(atom) for atom in rest)
+        self.many.update(rest)
         written = self.write_batch(ref)
+        written.rest = union(written.rest, rest) if rest and (written.rest or not written.is_open) else ()
         written.is_open, written.is_annotated = True, False
 
     def write_scope(self, ref: Ref) -> ScopeObject:
@@ -362,8 +372,10 @@ class Machine:
         """Return what a field holds after it was set: a batch in place of a dict."""
         found = self.object_at(atom)
         if isinstance(found, DictObject):
-            fields = {str(key): value for key, value in found.items.items()}
-            return self.batch(fields, is_open=not found.is_exact)
+            made = self.batch({str(key): value for key, value in found.items.items()})
+            if not found.is_exact:
+                self.open_batch(made, found.rest)
+            return made
         if found is None or isinstance(found, (BatchObject, InstanceObject)):
             return atom
         return UNKNOWN[0]
@@ -391,13 +403,17 @@ class Machine:
         copied.activation, copied.round = self.frame.number, self.round()
         done[ref] = added = self.heap.add(copied)
         for name, one in copied.fields.items():
-            if any(isinstance(atom, Ref) and self.is_batch(atom) for atom in one.value):
-                nested = (
-                    done.get(atom) or self._copy(atom, done) if isinstance(atom, Ref) and self.is_batch(atom) else atom
-                    for atom in one.value
-                )
-                copied.fields[name] = one._replace(value=tuple(nested))
+            if any(map(self.is_batch, one.value)):
+                copied.fields[name] = one._replace(value=self._copies(one.value, done))
+        copied.rest = self._copies(copied.rest, done)
+        self.many.update(copied.rest)
         return added
+
+    def _copies(self, value: Value, done: dict[Ref, Ref]) -> Value:
+        return tuple(
+            done.get(atom) or self._copy(atom, done) if isinstance(atom, Ref) and self.is_batch(atom) else atom
+            for atom in value
+        )
 
     def _batch(self, ref: Ref) -> BatchObject:
         found = self.heap.read(ref)
@@ -414,6 +430,23 @@ class Machine:
             elif not isinstance(atom, (Array, Literal, Result)) and atom not in UNKNOWN:
                 return False
         return True
+
+    # Threads
+
+    def start(self, function: Value, call: Call) -> None:
+        """Run a thread in silence, and again when all else is done, as it may wait for what is done later."""
+        mark = self.heap.begin()
+        with self.silently():
+            self.call(function, call)
+        self.heap.apply(self.heap.join({}, self.heap.end(mark)))
+        self.started.append((function, call))
+
+    def run_threads(self) -> None:
+        """Run the threads that were started."""
+        while self.started:
+            mark = self.heap.begin()
+            self.call(*self.started.pop(0))
+            self.heap.end(mark)
 
     # What leaves the sight of the run
 
@@ -469,9 +502,10 @@ class Machine:
         """Open an object, and return what it holds."""
         found = self.heap.read(ref)
         if isinstance(found, BatchObject):
-            if not found.is_open or found.is_annotated:
+            inner = [atom for value in (*(one.value for one in found.fields.values()), found.rest) for atom in value]
+            if not found.is_open or found.is_annotated or found.rest:
                 self.open_batch(ref)
-            return [atom for one in found.fields.values() for atom in one.value]
+            return inner
         if isinstance(found, InstanceObject):
             inner = [atom for value in found.attributes.values() for atom in value]
             if not found.attributes.keys().isdisjoint(self.vocabulary.late):

@@ -134,7 +134,7 @@ def _thread(machine: Machine, call: Call) -> Value:
     args = call.named.get("args")
     items = machine.iterate(args, call.node)[0] if args is not None else ()
     if target is not None and items is not None and "kwargs" not in call.named:
-        machine.call(target, Call(list(items), node=call.node))
+        machine.start(target, Call(list(items)))
     else:
         machine.escape_all(call)
     return (Result("threading.Thread"),)

@@ -94,7 +94,7 @@ class Run(Statements):
 
     def _begin_again(self) -> None:
         self.frames, self.guards, self.exits, self.quiet, self.trial = [], (), 0, 0, None
-        self.attempts = []
+        self.attempts, self.started = [], []
         self._body = None
 
     def _open_shared(self) -> None:
@@ -102,8 +102,8 @@ class Run(Statements):
         for ref in [*self.heap.shared]:
             found = self.heap.read(ref)
             if isinstance(found, BatchObject):
+                self.open_batch(ref)
                 written = self.write_batch(ref)
-                written.is_open, written.is_annotated = True, False
                 written.fields = {name: Field(union(one.value, UNKNOWN), False) for name, one in written.fields.items()}
             elif isinstance(found, (ListObject, DictObject)):
                 self.escape((ref,))
@@ -127,6 +127,8 @@ class Run(Statements):
         with suppress(BudgetError, RecursionError):
             receiver = self._receiver_of(code)
             self.activate(function if receiver is None else Method(function, receiver[0]), None)
+            self.heap.is_alive = True
+            self.run_threads()
         self.heap.end(mark)
 
     def _receiver_of(self, code: Code) -> Value | None:
@@ -149,17 +151,18 @@ class Run(Statements):
         if source not in self._scopes:
             mark = self.heap.begin()
             scope = self._scopes[source] = self.scope(None)
-            before = self.frames, self.guards, self.quiet, self.trial, self._body
+            before = self.frames, self.guards, self.quiet, self.trial, self._body, self.started
             frame = Frame(None, source, scope, self.next_frame(), mark)
             self.tops.add(frame.number)
-            self.frames, self.trial, self._body = [], None, None
+            self.frames, self.trial, self._body, self.started = [], None, None, []
             self.enter(frame)
             self.run_block(source.tree.body)
             self.heap.is_alive = True  # An exit from the top of a module ends the program, or is in a script.
+            self.run_threads()
             changes = self.heap.since(mark)
             self.heap.end(mark)
             self.heap.keep(changes)
-            self.frames, self.guards, self.quiet, self.trial, self._body = before
+            self.frames, self.guards, self.quiet, self.trial, self._body, self.started = before
             self.heap.writer = self.frame.number if self.frames else 0
         return (Module(source),)
 

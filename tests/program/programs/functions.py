@@ -188,3 +188,19 @@ nested.batch.rew
 nested.last.rew
 deep.rew
 make().rew  # E: rew
+
+
+def wait_and_work(batch, ready):
+    ready.wait()
+    batch.rew
+    batch.done  # E: done
+
+
+def start():
+    batch, ready = Batch(obs=1), threading.Event()
+    threading.Thread(target=wait_and_work, args=(batch, ready)).start()
+    batch.rew = 1
+    ready.set()
+
+
+start()
