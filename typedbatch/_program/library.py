@@ -6,7 +6,8 @@ what the call does. The mypy plugin's hooks and the run read the same declaratio
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from typedbatch._program import report
@@ -123,16 +124,34 @@ def join(machine: Machine, value: Value) -> Ref:
     return batch
 
 
-def joined(machine: Machine, call: Call) -> Value:
-    """Make the batch of ``Batch.cat(batches)``, of ``stack`` and of ``from_rows``."""
+def joined(machine: Machine, call: Call, *, is_strict: bool = False) -> Value:
+    """Make the batch of ``Batch.cat(batches)``, of ``stack`` and of ``from_rows``.
+
+    Args:
+        machine: The run.
+        call: The call.
+        is_strict: Whether all batches must have the same fields.
+    """
     if call.first is None:
         return UNKNOWN
-    _, element = machine.iterate(call.first, call.node)
+    items, element = machine.iterate(call.first, call.node)
+    if is_strict:
+        _need_same_fields(machine, items or (), call)
     parts: list[Atom] = []
     for atom in element:
         stored = machine.stored(atom)
         parts.append(machine.batch(is_open=True) if not isinstance(stored, Ref) else stored)
     return (join(machine, tuple(parts)),)
+
+
+def _need_same_fields(machine: Machine, items: Sequence[Value], call: Call) -> None:
+    """Report batches of different fields; those without fields may stand beside others."""
+    batches = [machine.batch_at(item[0]) for item in items if len(item) == 1]
+    exact = [one.fields.keys() for one in batches if one is not None and _is_exact(one) and not one.may_be_field]
+    filled = [names for names in exact if names]
+    different = {name for names in filled for name in names if not all(name in others for others in filled)}
+    if different and call.node is not None and "missing" not in call.named:
+        machine.report(call.node, report.ARGUMENT, report.different(different), different)
 
 
 # Members of a batch
@@ -178,6 +197,13 @@ def _join_to(machine: Machine, batch: Ref, call: Call) -> Value:
     element = given if machine.is_batch(given[0]) else machine.iterate(given, call.node)[1]
     merge(machine, batch, (join(machine, element),))
     return NONE
+
+
+def _cat_to(machine: Machine, batch: Ref, call: Call) -> Value:
+    given = call.first or UNKNOWN
+    items = [given] if machine.is_batch(given[0]) else machine.iterate(given, call.node)[0]
+    _need_same_fields(machine, [(batch,), *(items or ())], call)
+    return _join_to(machine, batch, call)
 
 
 def _key_of(call: Call) -> str | None:
@@ -323,7 +349,8 @@ BATCH: Final[Mapping[str, MemberRow]] = {
     ),
     **dict.fromkeys(("replace_empty_batches_by_none", "set_rows", "to_numpy_", "to_torch_"), _changes_values),
     **dict.fromkeys(("get_keys", "keys"), _keys),
-    **dict.fromkeys(("cat_", "stack_"), _join_to),
+    "cat_": _cat_to,
+    "stack_": _join_to,
     "clear": _clear,
     "empty_": _returns_itself,
     "get": _get,
@@ -349,7 +376,7 @@ def call_member(machine: Machine, batch: Ref, name: str, call: Call) -> Value:
 def call_class_member(machine: Machine, name: str, call: Call) -> Value:
     """Call a member of Batch, or of a record, by the class."""
     if name in ("cat", "stack", "from_rows"):
-        return joined(machine, call)
+        return joined(machine, call, is_strict=name != "stack")
     if call.first is None or name not in MEMBERS:
         return UNKNOWN
     if name == "empty":
@@ -511,7 +538,8 @@ def _conforms(machine: Machine, call: Call) -> Value:
 
 
 FUNCTIONS: Final[Mapping[str, FunctionRow]] = {
-    **dict.fromkeys(("cat", "stack"), joined),
+    "cat": partial(joined, is_strict=True),
+    "stack": joined,
     **dict.fromkeys(("add_gae", "add_nstep", "compute_nstep_return"), _with_targets),
     **dict.fromkeys(("repeat", "trim"), _copy),
     "conforms": _conforms,

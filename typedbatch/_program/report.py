@@ -77,6 +77,11 @@ def lacking(asked: str, names: Iterable[str], has: Collection[str]) -> str:
     return f"Batch lacks {_listed(names)} of {asked}; it has {', '.join(sorted(has)) or 'no fields'}"
 
 
+def different(names: Iterable[str]) -> str:
+    """Describe batches that cannot be joined."""
+    return f"the batches have different fields: {_listed(names)} not in all of them"
+
+
 def unfilled(what: str, names: Iterable[str]) -> str:
     """Describe fields that a record needs, and that nobody gave."""
     return f"{what} lacks {_listed(names)}"

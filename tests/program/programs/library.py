@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Protocol
 
 import numpy as np
@@ -78,3 +79,15 @@ class WithMethods(Batch):
 
 
 WithMethods(rew=np.ones(3)).total()
+
+Batch.cat([Batch(obs=1, act=1), Batch(obs=1, rew=1), Batch()])  # E: act
+Batch.cat([Batch(obs=1), Batch(obs=2)])
+Batch.cat([Batch(obs=1, act=1), Batch(obs=1)], missing="pad").act
+Batch.stack([Batch(obs=1, act=1), Batch(obs=1)])
+Batch.from_rows([Batch(obs=1), Batch(rew=1)])  # E: rew
+grown = Batch(obs=1)
+grown.cat_(Batch(obs=1))
+grown.cat_([Batch(obs=1, act=1)])  # E: act
+Batch.cat([Batch(obs=1), Batch(sys.argv), Batch(act=1, **vars(sys))])
+several = [Batch(obs=1) if sys.argv else Batch(act=1), Batch(obs=1)]
+Batch.cat(several)
