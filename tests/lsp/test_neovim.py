@@ -58,10 +58,7 @@ def test_neovim_attaches_shows_diagnostics_and_completes(cache, packages, python
     assert found["attached"]
     assert found["diagnostics"] == [
         {
-            "line": 3,
-            "column": 6,
-            "message": 'Batch has no field "obz"; did you mean "obs"?',
-            "source": "typedbatch",
+            "line": 3, "column": 6, "message": 'Batch has no field "obz"; did you mean "obs"?', "source": "typedbatch",
         }
-    ]
+    ]  # fmt: skip
     assert found["completions"] == ["obs", "act"]

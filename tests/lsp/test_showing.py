@@ -91,12 +91,9 @@ def test_shapes_follow_an_edit(editor):
 @pytest.mark.parametrize(
     ("marked", "line"),
     [
-        ("shifted = batch.o|bs[", 8),
-        ('print(part["a|ct"]', 8),
-        ("part.info.|t, rest", 8),
-        ('["ä"] = part.r|ew', 13),
+        ("shifted = batch.o|bs[", 8), ('print(part["a|ct"]', 8), ("part.info.|t, rest", 8), ('["ä"] = part.r|ew', 13),
     ],
-)
+)  # fmt: skip
 def test_the_definition_of_a_field_is_the_line_that_sets_it(editor, name, marked, line):
     assert editor.definition(name, marked) == [f"shown.py:{line}"]
 

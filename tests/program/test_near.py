@@ -16,21 +16,11 @@ WORDS = st.text("abcdefgh_", min_size=3, max_size=12)
 @pytest.mark.parametrize(
     ("name", "known"),
     [
-        ("obz", "obs"),
-        ("advs", "adv"),
-        ("retruns", "returns"),
-        ("retunrs", "returns"),
-        ("return", "returns"),
-        ("terminatd", "terminated"),
-        ("next_obs", "obs_next"),
-        ("obsnext", "obs_next"),
-        ("logpold", "logp_old"),
-        ("logp_odl", "logp_old"),
-        ("row", "rows"),
-        ("weights", "weight"),
-        ("rewards_", "rewards"),
+        ("obz", "obs"), ("advs", "adv"), ("retruns", "returns"), ("retunrs", "returns"), ("return", "returns"),
+        ("terminatd", "terminated"), ("next_obs", "obs_next"), ("obsnext", "obs_next"), ("logpold", "logp_old"),
+        ("logp_odl", "logp_old"), ("row", "rows"), ("weights", "weight"), ("rewards_", "rewards"),
     ],
-)
+)  # fmt: skip
 def test_a_slip(name: str, known: str) -> None:
     assert near_miss(name, ["unrelated", known]) == known
 
@@ -38,24 +28,11 @@ def test_a_slip(name: str, known: str) -> None:
 @pytest.mark.parametrize(
     ("name", "known"),
     [
-        ("ret", "rew"),
-        ("ref", "rew"),
-        ("pos", "obs"),
-        ("val", "vel"),
-        ("q1", "q2"),
-        ("critic1", "critic2"),
-        ("epoch", "epochs"),
-        ("steps", "step"),
-        ("logp_old", "logp"),
-        ("obs_next", "obs"),
-        ("x", "y"),
-        ("done", "terminated"),
-        ("device", "seed"),
-        ("reward", "rew"),
-        ("obs", "obs"),
-        ("mu_min", "mu_max"),
+        ("ret", "rew"), ("ref", "rew"), ("pos", "obs"), ("val", "vel"), ("q1", "q2"), ("critic1", "critic2"),
+        ("epoch", "epochs"), ("steps", "step"), ("logp_old", "logp"), ("obs_next", "obs"), ("x", "y"),
+        ("done", "terminated"), ("device", "seed"), ("reward", "rew"), ("obs", "obs"), ("mu_min", "mu_max"),
     ],
-)
+)  # fmt: skip
 def test_another_field(name: str, known: str) -> None:
     assert near_miss(name, [known]) == ""
 

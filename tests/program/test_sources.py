@@ -27,13 +27,10 @@ def test_files_that_import_each_other_are_one_program(tmp_path):
 
 def test_packages_are_found_with_dots_through_namespaces_and_beside_scripts(tmp_path):
     files = {
-        "pyproject.toml": "",
-        "pkg/__init__.py": "",
-        "pkg/data.py": MAKES,
-        "pkg/sub/__init__.py": "from ..data import make\n",
-        "space/other.py": "from pkg import sub\n",
+        "pyproject.toml": "", "pkg/__init__.py": "", "pkg/data.py": MAKES,
+        "pkg/sub/__init__.py": "from ..data import make\n", "space/other.py": "from pkg import sub\n",
         "train.py": "import space.other\n",
-    }
+    }  # fmt: skip
     write(tmp_path, files)
     every = ["pkg/__init__.py", "pkg/data.py", "pkg/sub/__init__.py", "space/other.py", "train.py"]
     assert grouped(tmp_path) == [every]

@@ -32,18 +32,12 @@ def names(text: str) -> set[str]:
 @pytest.mark.parametrize(
     ("text", "made"),
     [
-        ("Batch(a=1).b", {"a"}),
-        ("b.a = b.c", {"a"}),
-        ("b.a += 1; b['c'] += 1", set()),
-        ("b['a'] = b['c']", {"a"}),
-        ("b.update({'a': 1}, c=2)", {"a", "c"}),
-        ("setattr(b, 'a', 1)", {"a"}),
-        ("'a b,c'.split()", {"a", "b", "c"}),
-        ("add_argument('--step-size')", {"step_size"}),
-        ("class C:\n    a: int\n    b = 1", {"C", "a", "b"}),
+        ("Batch(a=1).b", {"a"}), ("b.a = b.c", {"a"}), ("b.a += 1; b['c'] += 1", set()), ("b['a'] = b['c']", {"a"}),
+        ("b.update({'a': 1}, c=2)", {"a", "c"}), ("setattr(b, 'a', 1)", {"a"}), ("'a b,c'.split()", {"a", "b", "c"}),
+        ("add_argument('--step-size')", {"step_size"}), ("class C:\n    a: int\n    b = 1", {"C", "a", "b"}),
         ("'a docstring'\nprint('a')", set()),
     ],
-)
+)  # fmt: skip
 def test_names_that_a_text_makes(text, made):
     assert names(text) == made
 
@@ -51,14 +45,11 @@ def test_names_that_a_text_makes(text, made):
 @pytest.mark.parametrize(
     ("text", "name", "may"),
     [
-        ("b[f'{x}_mean'] = 1", "rew_mean", True),
-        ("b[f'{x}_mean'] = 1", "rew_std", False),
-        ("b['next_' + x] = 1", "next_obs", True),
-        ("b['%s_mean' % x] = 1", "rew_mean", True),
-        ("b['{}_mean'.format(x)] = 1", "rew_mean", True),
-        ("print(f'mean of {x}')", "rew_mean", False),
+        ("b[f'{x}_mean'] = 1", "rew_mean", True), ("b[f'{x}_mean'] = 1", "rew_std", False),
+        ("b['next_' + x] = 1", "next_obs", True), ("b['%s_mean' % x] = 1", "rew_mean", True),
+        ("b['{}_mean'.format(x)] = 1", "rew_mean", True), ("print(f'mean of {x}')", "rew_mean", False),
     ],
-)
+)  # fmt: skip
 def test_names_that_are_put_together(text, name, may):
     assert vocabulary_of(ast.parse(text), "").may_make(name) is may
 
@@ -79,25 +70,13 @@ def test_a_name_that_nothing_makes_is_reported_of_a_batch_of_unknown_fields(text
 @pytest.mark.parametrize(
     "text",
     [
-        "b.unmade = 1",
-        "import gymnasium",
-        "import pickle",
-        "from typedbatch.bridges import tensordict",
-        "from typedbatch import SampleBatch",
-        "from numpy import *",
-        "import json\njson.loads(x)",
-        "Batch(**vars(args))",
-        "Batch({f.__name__: f() for f in (g, h)})",
-        "Batch({k[4:]: v for k, v in d.items()})",
-        "k = name.upper()",
-        "k = name.split('.')",
-        "b[f'{x}{y}'] = 1",
-        "b[prefix + name] = 1",
-        "b['un' + name] = 1",
-        "''.join(letters)",
-        "for n, p in net.named_parameters(): b[n] = p",
+        "b.unmade = 1", "import gymnasium", "import pickle", "from typedbatch.bridges import tensordict",
+        "from typedbatch import SampleBatch", "from numpy import *", "import json\njson.loads(x)",
+        "Batch(**vars(args))", "Batch({f.__name__: f() for f in (g, h)})", "Batch({k[4:]: v for k, v in d.items()})",
+        "k = name.upper()", "k = name.split('.')", "b[f'{x}{y}'] = 1", "b[prefix + name] = 1", "b['un' + name] = 1",
+        "''.join(letters)", "for n, p in net.named_parameters(): b[n] = p",
     ],
-)
+)  # fmt: skip
 def test_another_file_may_make_it(text, tmp_path):
     assert found(tmp_path, run=f"{KEYS}{RUN}", other=f"import run\n{text}\n") == []
 

@@ -20,22 +20,12 @@ TWINS = {
     **{
         name: f"{name}Protocol"
         for name in (
-            "ActBatch",
-            "ActStateBatch",
-            "BatchWithAdvantages",
-            "BatchWithReturns",
-            "DistBatch",
-            "DistLogProbBatch",
-            "FQFBatch",
-            "ImitationBatch",
-            "ModelOutputBatch",
-            "ObsBatch",
-            "PrioBatch",
-            "QuantileRegressionBatch",
+            "ActBatch", "ActStateBatch", "BatchWithAdvantages", "BatchWithReturns", "DistBatch", "DistLogProbBatch",
+            "FQFBatch", "ImitationBatch", "ModelOutputBatch", "ObsBatch", "PrioBatch", "QuantileRegressionBatch",
             "RolloutBatch",
         )
     },
-}
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")

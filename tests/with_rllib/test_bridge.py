@@ -75,14 +75,10 @@ def test_what_is_no_batch_of_rllib():
 @pytest.mark.parametrize(
     "operation",
     [
-        lambda b: b.concat(b),
-        lambda b: b.slice(1, 4),
-        lambda b: b.timeslices(num_slices=3),
-        lambda b: b.timeslices(size=2),
-        lambda b: b.split_by_episode(),
-        lambda b: b.columns(["obs", "actions"]),
+        lambda b: b.concat(b), lambda b: b.slice(1, 4), lambda b: b.timeslices(num_slices=3),
+        lambda b: b.timeslices(size=2), lambda b: b.split_by_episode(), lambda b: b.columns(["obs", "actions"]),
     ],
-)
+)  # fmt: skip
 def test_the_same_results(operation):
     ours, theirs = operation(SampleBatch(columns())), operation(RllibSampleBatch(columns()))
     pairs = zip(ours, theirs, strict=True) if isinstance(theirs, list) else [(ours, theirs)]

@@ -82,9 +82,6 @@ def sequences(draw: st.DrawFn, like: rllib.SampleBatch | None = None) -> rllib.S
     return rllib.SampleBatch(columns)
 
 
-# ---- steps -----------------------------------------------------------------------------------------------------------
-
-
 @given(steps(), st.data())
 def test_slices(theirs, data):
     ours, theirs = both(theirs)
@@ -150,9 +147,6 @@ def test_as_multi_agent(theirs):
     assert mine["default_policy"] is ours
 
 
-# ---- sequences -------------------------------------------------------------------------------------------------------
-
-
 @given(sequences(), st.integers(4, 6))
 def test_padding(theirs, length):
     ours, theirs = both(theirs)
@@ -183,9 +177,6 @@ def test_slices_that_begin_at_the_first_step(theirs, data):
     ours, theirs = both(theirs)
     end = data.draw(st.integers(1, theirs.count))
     assert_same(ours.slice(0, end), theirs.slice(0, end))
-
-
-# ---- several policies ------------------------------------------------------------------------------------------------
 
 
 @st.composite

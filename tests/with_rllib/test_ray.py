@@ -277,9 +277,6 @@ def test_what_is_refused():
         RayCollectors(envs, Net().act, 0)
 
 
-# ---- typed calls ----------------------------------------------------------------------------------------------------
-
-
 def add_returns(batch: RolloutBatchProtocol) -> BatchWithReturns:
     return extend(batch, BatchWithReturns, returns=batch.rew)
 
@@ -351,9 +348,6 @@ def test_arrays_are_not_copied_and_cannot_be_written_to():
         batch[0] = batch[1]
     own = copy.deepcopy(batch)
     own[0] = own[1]
-
-
-# ---- Ray Data -------------------------------------------------------------------------------------------------------
 
 
 class Pixels(BatchRecord):

@@ -253,9 +253,6 @@ def test_kinds_that_would_come_back_as_others_are_refused(queue, value):
         stream.put(Kinds(value=value))
 
 
-# ---- several processes -----------------------------------------------------------------------------------------------
-
-
 def test_two_producers_and_two_consumers(queue):
     name = uuid.uuid4().hex
     producers, (judge,), consumers = (actors(cls, name, n) for cls, n in ((Producer, 2), (Judge, 1), (Consumer, 2)))
@@ -287,9 +284,6 @@ def test_a_producer_that_dies_loses_only_what_it_had_not_put(queue):
     missing = left[np.array([key not in {*rollouts[KEY]} for key in left[KEY]])]
     stream.put(sampled(missing, 2))
     assert len(stream.get(Rollouts, 3, task="a", timeout=20)) == 3
-
-
-# ---- without a queue -------------------------------------------------------------------------------------------------
 
 
 class Partition:

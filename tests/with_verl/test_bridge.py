@@ -62,9 +62,6 @@ def assert_same(one: DataProto, other: DataProto) -> None:
     assert one.meta_info == other.meta_info
 
 
-# ---- from verl -------------------------------------------------------------------------------------------------------
-
-
 def test_names_masks_columns_and_meta():
     data = dataproto()
     batch: Any = from_dataproto(data)
@@ -145,9 +142,6 @@ def test_jagged_tensors_stay():
     assert from_dataproto(data).response_ids is jagged
 
 
-# ---- there and back --------------------------------------------------------------------------------------------------
-
-
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 4)), min_size=1, max_size=4))
 def test_there_and_back(lengths):
     prompts, responses = [list(one) for one in zip(*lengths, strict=True)]
@@ -167,9 +161,6 @@ def test_verl_goes_on_with_it():
     parts = data.chunk(2)
     again = from_dataproto(DataProto.concat(parts), into=Ready)
     assert again.uid.tolist() == data.non_tensor_batch["uid"].tolist()
-
-
-# ---- refused ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

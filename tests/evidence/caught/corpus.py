@@ -61,60 +61,31 @@ MISTAKES = {
 }
 
 _OF_TENSORDICT = {
-    "Rollout": "Rollout",
-    "Writable": "Rollout",
-    "Returns": "WithReturns",
-    "Step": "Rollout",
-    "Goal": "GoalRollout",
-    "Open": "TensorDict",
-    "typed": "WithReturns.from_tensordict(loaded)",
-    "values": "values",
-    "Values": "Tensor",
-    "x": "values",
-    "X": "Tensor",
-    "library": "torch",
-    "step": "Rollout",
-    "end": ", terminated=values, batch_size=[4])",
-    "join": "Rollout.",
-    "next": "WithReturns(**rollout",
-    "size": ", batch_size=rollout.batch_size",
-}
+    "Rollout": "Rollout", "Writable": "Rollout", "Returns": "WithReturns", "Step": "Rollout", "Goal": "GoalRollout",
+    "Open": "TensorDict", "typed": "WithReturns.from_tensordict(loaded)", "values": "values", "Values": "Tensor",
+    "x": "values", "X": "Tensor", "library": "torch", "step": "Rollout", "end": ", terminated=values, batch_size=[4])",
+    "join": "Rollout.", "next": "WithReturns(**rollout", "size": ", batch_size=rollout.batch_size",
+}  # fmt: skip
 _OF_ARRAYS = {"Step": "Step", "Goal": "GoalStep", "Open": "Batch", "x": "array", "X": "Array", "library": "np"}
 
 WORDS = {
     "tianshou": _OF_ARRAYS
     | {
-        "Rollout": "RolloutBatchProtocol",
-        "Writable": "RolloutBatchProtocol",
-        "Returns": "BatchWithReturnsProtocol",
-        "typed": "cast(BatchWithReturnsProtocol, loaded)",
-        "values": "values",
-        "Values": "Tensor",
-        "step": "cast(Step, Batch",
-        "goal": "cast(GoalStep, Batch",
-        "end": "))",
-        "join": "Batch.",
+        "Rollout": "RolloutBatchProtocol", "Writable": "RolloutBatchProtocol", "Returns": "BatchWithReturnsProtocol",
+        "typed": "cast(BatchWithReturnsProtocol, loaded)", "values": "values", "Values": "Tensor",
+        "step": "cast(Step, Batch", "goal": "cast(GoalStep, Batch", "end": "))", "join": "Batch.",
     },
     "tensorclass": _OF_TENSORDICT,
     "typedtensordict": _OF_TENSORDICT,
     "typedbatch": _OF_ARRAYS
     | {
-        "Rollout": "RolloutBatchProtocol",
-        "Writable": "RolloutBatch",
-        "Returns": "BatchWithReturns",
-        "typed": "validate(loaded, BatchWithReturnsProtocol)",
-        "values": "array",
-        "Values": "Array",
-        "step": "Step",
-        "goal": "GoalStep",
-        "end": ")",
-        "join": "",
-        "next": "extend(rollout, BatchWithReturns",
-        "size": "",
+        "Rollout": "RolloutBatchProtocol", "Writable": "RolloutBatch", "Returns": "BatchWithReturns",
+        "typed": "validate(loaded, BatchWithReturnsProtocol)", "values": "array", "Values": "Array", "step": "Step",
+        "goal": "GoalStep", "end": ")", "join": "", "next": "extend(rollout, BatchWithReturns", "size": "",
     },
     "plain": _OF_ARRAYS
     | {"typed": "validate(loaded, BatchWithReturnsProtocol)", "step": "Batch", "goal": "Batch", "end": ")"},
-}
+}  # fmt: skip
 """Text for each ``$word`` of the template, by idiom."""
 
 RIGHT_AS_IT_STANDS = "open_batch_read_by_dot"

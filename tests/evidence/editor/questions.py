@@ -187,13 +187,9 @@ OFFERS: Final[Mapping[Question, Collection[str]]] = {
 }
 """Questions with what each is asked about; the order of what is offered is another one, see :func:`in_disorder`."""
 DETAILS: Final[Mapping[Question, Collection[str]]] = {
-    untyped_offers: (*OWN, "converted"),
-    undocumented_offers: OWN,
-    undocumented_hovers: OWN,
-    untyped_hovers: OWN,
-    misplaced: OWN,
-    unsigned: CALLS,
-}
+    untyped_offers: (*OWN, "converted"), undocumented_offers: OWN, undocumented_hovers: OWN, untyped_hovers: OWN,
+    misplaced: OWN, unsigned: CALLS,
+}  # fmt: skip
 """Questions about single offers and names; some servers put first from then on what was asked about."""
 
 

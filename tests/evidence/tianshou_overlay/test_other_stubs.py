@@ -116,10 +116,6 @@ class JSONEncoding: ...
         import json
 
         assert list(mismatches(ast.parse(self.STUB).body, json, "json")) == [
-            "json.load(file), which is called fp",
-            "json.parse",
-            "json.JSONDecoder.lax",
-            "json.JSONDecoder.decode(more)",
-            "json.JSONDecoder.encode",
-            "json.JSONEncoding",
-        ]
+            "json.load(file), which is called fp", "json.parse", "json.JSONDecoder.lax",
+            "json.JSONDecoder.decode(more)", "json.JSONDecoder.encode", "json.JSONEncoding",
+        ]  # fmt: skip

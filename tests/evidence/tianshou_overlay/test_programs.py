@@ -28,12 +28,9 @@ UNVALIDATED = {f"unvalidated-{what}" for what in ("argument", "transition", "obs
 REFUSED = {"pass_refused_without.py"}
 
 WITHOUT = {
-    "mypy": REFUSED | STAGES,
-    "pyright": REFUSED | STAGES | UNVALIDATED,
-    "pyrefly": REFUSED | UNVALIDATED,
-    "ty": REFUSED | STAGES | UNVALIDATED,
-    "zuban": REFUSED | STAGES | UNVALIDATED,
-}
+    "mypy": REFUSED | STAGES, "pyright": REFUSED | STAGES | UNVALIDATED, "pyrefly": REFUSED | UNVALIDATED,
+    "ty": REFUSED | STAGES | UNVALIDATED, "zuban": REFUSED | STAGES | UNVALIDATED,
+}  # fmt: skip
 """Reports of each checker without the overlay."""
 
 

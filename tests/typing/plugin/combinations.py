@@ -263,9 +263,6 @@ class _Instrument(ast.NodeTransformer):
         return ast.copy_location(ast.With([ast.withitem(call)], [node]), node)
 
 
-# ---- running ---------------------------------------------------------------------------------------------------------
-
-
 def facts_of(package: Package) -> Facts:
     """Return what happens in a package.
 
@@ -286,11 +283,8 @@ def facts_of(package: Package) -> Facts:
 
 def _run_once(run: Run, codes: dict[str, CodeType], flags: tuple[bool, ...]) -> None:
     tools = {
-        "watch__": partial(Watch, run),
-        "passed__": run.passed,
-        "handled__": run.handled,
-        "print": lambda *_: None,
-    }
+        "watch__": partial(Watch, run), "passed__": run.passed, "handled__": run.handled, "print": lambda *_: None,
+    }  # fmt: skip
     with _importable(run.package, flags) as modules, _ending(run):
         for name in MODULES:
             vars(modules[name]).update(tools)

@@ -11,8 +11,6 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import TypeAlias
 
-# ---- programs --------------------------------------------------------------------------------------------------------
-
 
 @dataclass(frozen=True)
 class Clause:
@@ -146,8 +144,6 @@ def _simpler(statement: Statement) -> Iterator[Body]:
         yield (Block((*statement.clauses[:part], *statement.clauses[part + 1 :])),)
 
 
-# ---- drawing ---------------------------------------------------------------------------------------------------------
-
 # {b}, {c} are two variables, {f}, {g} fields, {o} a nested field, {n} a number that no other statement has,
 # {v} what a field is set to, {w} a new batch.
 _VARIABLES = ("b", "c", "d")
@@ -155,78 +151,35 @@ FIELDS = ("x", "y", "z")
 NESTED = ("obs", "info")
 
 _READS = (
-    "{b}.{f}",
-    "{b}.{f}",
-    '{b}["{f}"]',
-    "{b}.{o}.{f}",
-    '{b}["{o}"]["{f}"]',
-    "{b}[:2].{f}",
-    "{b}.copy().{f}",
-    "{b}[0].{f}",
-    "print({b}.{f}, {b}.{o})",
-    "[row.{f} for row in {b}]",
-    "cat([{b}, {b}]).{f}",
-    "({b} if coin({n}) else {c}).{f}",
-    "({b}.{f} if coin({n}) else {b}.{g})",
-)
+    "{b}.{f}", "{b}.{f}", '{b}["{f}"]', "{b}.{o}.{f}", '{b}["{o}"]["{f}"]', "{b}[:2].{f}", "{b}.copy().{f}",
+    "{b}[0].{f}", "print({b}.{f}, {b}.{o})", "[row.{f} for row in {b}]", "cat([{b}, {b}]).{f}",
+    "({b} if coin({n}) else {c}).{f}", "({b}.{f} if coin({n}) else {b}.{g})",
+)  # fmt: skip
 _WRITES = (
-    "{b}.{f} = {v}",
-    "{b}.{f} = {v}",
-    '{b}["{f}"] = {v}',
-    "{b}.{o} = {w}",
-    "{b}.{o}.{f} = {v}",
-    '{b}["{o}"]["{f}"] = {v}',
-    '{b}.{o}["{f}"] = {v}',
-    "{b}.{f} += 1",
-    "{b}.{f} = {b}.{g} * 2",
-    "{b}.{f} = {b}.{f} + {c}.{g}",
-    "{b}.update({f}=value(), {g}=value())",
-    '{b}.update({{"{f}": value()}})',
-    "{b}.update({c}.copy())",
-    "{b}.{o}.update({f}=value())",
-    '{b}.setdefault("{f}", value())',
+    "{b}.{f} = {v}", "{b}.{f} = {v}", '{b}["{f}"] = {v}', "{b}.{o} = {w}", "{b}.{o}.{f} = {v}",
+    '{b}["{o}"]["{f}"] = {v}', '{b}.{o}["{f}"] = {v}', "{b}.{f} += 1", "{b}.{f} = {b}.{g} * 2",
+    "{b}.{f} = {b}.{f} + {c}.{g}", "{b}.update({f}=value(), {g}=value())", '{b}.update({{"{f}": value()}})',
+    "{b}.update({c}.copy())", "{b}.{o}.update({f}=value())", '{b}.setdefault("{f}", value())',
     '{b}.{o}.setdefault("{f}", value())',
-)
+)  # fmt: skip
 _REMOVALS = (
-    "del {b}.{f}",
-    'del {b}["{f}"]',
-    "del {b}.{o}.{f}",
-    '{b}.pop("{f}")',
-    '{b}.pop("{f}", None)',
-    '{b}.{o}.pop("{f}")',
+    "del {b}.{f}", 'del {b}["{f}"]', "del {b}.{o}.{f}", '{b}.pop("{f}")', '{b}.pop("{f}", None)', '{b}.{o}.pop("{f}")',
     "{b}.clear()",
-)
+)  # fmt: skip
 _BINDINGS = (
-    "{b} = {w}",
-    "{b} = {w}",
-    "{b} = {c}.copy()",
-    "{b} = {c}[:2]",
-    "{b} = {c}[0]",
-    "{b} = {b}[:2]",
-    "{b} = cat([{b}, {b}[:1]])",
-    "{b} = cat([{b}, {c}])",
-    "{b} = stack([{b}, {b}])",
-    "{b} = stack([{b}, {c}])",
-    "{b} = {c}.to_numpy()",
-    "{b} = {c}.isnull()",
-    "{b} = {b} + 1",
-    "{b} += 1",
-    "{b}, {c} = {c}.copy(), {w}",
+    "{b} = {w}", "{b} = {w}", "{b} = {c}.copy()", "{b} = {c}[:2]", "{b} = {c}[0]", "{b} = {b}[:2]",
+    "{b} = cat([{b}, {b}[:1]])", "{b} = cat([{b}, {c}])", "{b} = stack([{b}, {b}])", "{b} = stack([{b}, {c}])",
+    "{b} = {c}.to_numpy()", "{b} = {c}.isnull()", "{b} = {b} + 1", "{b} += 1", "{b}, {c} = {c}.copy(), {w}",
     "{b} = {c}.copy() if coin({n}) else {w}",
-)
+)  # fmt: skip
 _LOOKS = ('{b}.get("{f}")', "look({b})", "print({b}, len({b}))", "{b}.empty_()")
 _FORMS = (*_READS * 4, *_WRITES * 2, *_REMOVALS, *_BINDINGS, *_LOOKS)
 _LEAVING = ("return", "raise Risk", "break", "continue")
 
 _LOOPS = (
-    "for _ in range(count({n})):",
-    "while more({n}):",
-    "for {b} in {c}.split(2):",
-    "for {b} in {c}:",
-    "for {b} in {b}.split(2, shuffle=False):",
-    "for i, {b} in enumerate({c}):",
-    "for _ in {b}:",
-)
+    "for _ in range(count({n})):", "while more({n}):", "for {b} in {c}.split(2):", "for {b} in {c}:",
+    "for {b} in {b}.split(2, shuffle=False):", "for i, {b} in enumerate({c}):", "for _ in {b}:",
+)  # fmt: skip
 _HANDLERS = ("except Risk:", "except Risk as error:")
 
 

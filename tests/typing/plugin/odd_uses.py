@@ -49,7 +49,6 @@ Made: type[Batch] = Batch
 x, flag, name, items = [1.0], bool(x), str(x), [{"a": 1}]
 
 
-# ---- calls that are not written as Batch(...) ------------------------------------------------------------------------
 functools.partial(Batch, obs=1)().obs
 functools.partial(Batch, {"obs": 1}, copy=True)(act=2).act
 list(map(Batch, items))[0].a
@@ -82,7 +81,6 @@ Batch(a=1).b.c.d(), Batch(a=1)["b"]["c"], Batch(a=1)[0][1:][..., None][x].a, Bat
 Batch(a=1).get("a"), Batch(a=1).get(name, 1), Batch().pop("a").b, Batch(a=1).setdefault(name), Batch(a=1).update(1), Batch().update(a=1, **{})
 (Batch(a=1) + Batch(b=1)).c, (-Batch(a=1)).b, Batch(a=1) == 1, Batch(a=1) @ 2, Batch() and Batch(a=1).b, not Batch(), [*Batch(a=1)], {**Batch(a=1)}
 
-# ---- targets ---------------------------------------------------------------------------------------------------------
 one = two = Batch(a=1)
 one.b, two.c = 1, 2
 (one.d, [two.e, *two.f]) = 1, [2, 3]
@@ -112,7 +110,6 @@ global_only: Batch
 global_only.a
 
 
-# ---- functions -------------------------------------------------------------------------------------------------------
 def defaults(a: Batch = Batch(obs=1), /, *b: Batch, c: Maybe = Batch(), d=Batch(x=1), **e: Batch) -> Any:
     a.obs, a.act, b[0].x, c.x, d.x, d.y, e["a"].x, e.x
     a = b = c = d = Batch(e=e, a=a)
@@ -221,7 +218,6 @@ def later_defined(b: "LaterClass") -> "LaterClass": b.batch.x = later_batch.y; r
 later_batch = Batch(a=later_defined)
 later_batch.x = later_batch
 
-# ---- classes ---------------------------------------------------------------------------------------------------------
 class LaterClass:
     first = Batch(a=1)
     second, third = first.a, first.b
@@ -305,7 +301,6 @@ asked.a, asks.obs().x
 wanted: Callable[..., Batch] = Batch
 wanted(a=1).b, (wanted or Batch)(a=1).b
 
-# ---- the name itself -------------------------------------------------------------------------------------------------
 def hides(Batch: Any = Batch, cat=cat) -> None: Batch(a=1).b, cat([Batch(a=1)]).c
 class Batch(Batch): inner = Batch(a=1)  # type: ignore[no-redef]
 Batch(a=1).b

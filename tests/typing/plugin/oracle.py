@@ -22,8 +22,6 @@ from tests.typing.plugin.generator import FIELDS, HEADER_LINES, NESTED, Body, Wr
 from typedbatch import Batch, cat, stack
 from typedbatch.errors import MissingFieldError
 
-# ---- running ---------------------------------------------------------------------------------------------------------
-
 
 class TooManyWaysError(Exception):
     """There are more ways through the program than are worth running."""
@@ -216,24 +214,12 @@ def run(text: str, repeats: int = 2, most: int = _MOST_WAYS) -> Facts:
 
 def _run_once(code: Any, choices: Choices, facts: Facts) -> None:
     names: dict[str, Any] = {
-        "Batch": Batch,
-        "cat": cat,
-        "stack": stack,
-        "nullcontext": contextlib.nullcontext,
-        "suppress": contextlib.suppress,
-        "print": lambda *_: None,
-        "Risk": Risk,
-        "coin": choices.coin,
-        "more": choices.more,
-        "count": choices.count,
-        "risky": choices.risky,
-        "value": lambda: np.zeros((4, 2)),
-        "look": lambda _: None,
-        "watch": partial(Watch, facts),
-        "reached": facts.reached.add,
-        "not_empty": not_empty,
+        "Batch": Batch, "cat": cat, "stack": stack, "nullcontext": contextlib.nullcontext,
+        "suppress": contextlib.suppress, "print": lambda *_: None, "Risk": Risk, "coin": choices.coin,
+        "more": choices.more, "count": choices.count, "risky": choices.risky, "value": lambda: np.zeros((4, 2)),
+        "look": lambda _: None, "watch": partial(Watch, facts), "reached": facts.reached.add, "not_empty": not_empty,
         "some": choices.some,
-    }
+    }  # fmt: skip
     exec(code, names)
     with contextlib.suppress(Risk, MissingFieldError, _Stop):
         names["program"]()
@@ -264,9 +250,6 @@ def draw(seed: int, number: int) -> list[tuple[Body, Facts]]:
         if program is not None and program[1].reached:
             found.append(program)
     return found
-
-
-# ---- what need not be reported ---------------------------------------------------------------------------------------
 
 
 def left_unsaid(text: str, facts: Facts) -> set[int]:

@@ -82,9 +82,6 @@ def kind_of(package: Package, spot: Spot) -> str:
     return package.modules[spot[0]].splitlines()[spot[1] - 1].partition("  # ")[2] or "?"
 
 
-# ---- mypy ------------------------------------------------------------------------------------------------------------
-
-
 def write(packages: Iterable[Package], folder: Path) -> None:
     """Write packages into a folder, with all that mypy needs beside them."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -121,9 +118,6 @@ def change_some(packages: Sequence[Package], folder: Path) -> None:
         module = MODULES[number % len(MODULES)]
         text = package.modules[module]
         (folder / package.name / f"{module}.py").write_text(f"{text}\n# the end\n", encoding="utf-8")
-
-
-# ---- the command -----------------------------------------------------------------------------------------------------
 
 
 def judged(packages: Iterable[Package], folder: Path, cache: Path) -> tuple[Tally, dict[str, Package]]:

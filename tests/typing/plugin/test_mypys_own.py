@@ -98,13 +98,8 @@ len(1)
 enum.member(1) + "a"
 """
 PACKAGES = (
-    "gymnasium",
-    "tianshou.data",
-    "tianshou.algorithm",
-    "torch.optim",
-    "torch.distributions",
-    "torch.utils.data",
-)
+    "gymnasium", "tianshou.data", "tianshou.algorithm", "torch.optim", "torch.distributions", "torch.utils.data",
+)  # fmt: skip
 """Public code, of which tianshou has classes of the names of ours."""
 AFTER = """
 from mypy.plugin import Plugin

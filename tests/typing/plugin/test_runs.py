@@ -24,9 +24,6 @@ from tests.typing.plugin.runs import CONFIG, WITHOUT, by_command, check, fill
 slow = pytest.mark.skipif(settings.get_current_profile_name() != "fuzz", reason="make fuzz runs it")
 
 
-# ---- the same reports in every way -----------------------------------------------------------------------------------
-
-
 def compare(kept: Path, place: Path, ways: dict[str, runs.Way], *options: str, every: int = 1) -> str:
     """Where reports differ from those of a cold run, after these steps of the project; empty when they do nowhere."""
     run_cold = runs.cold(place / "cold", warm(kept, PLUGIN, place / "base", *options), *options)
@@ -92,8 +89,6 @@ def test_a_report_that_is_lost_or_new_is_a_difference() -> None:
     assert runs.differences(one, other).splitlines() == ["lost: a", "lost: b", "new:  c"]
     assert runs.differences(runs.Report(True, ()), runs.Report(False, ())) == "passed: True, then False"
 
-
-# ---- no crash --------------------------------------------------------------------------------------------------------
 
 ODD = (Path(__file__).parent / "odd_uses.py").read_text(encoding="utf-8")
 MODES = {
@@ -162,8 +157,6 @@ def test_batches_that_hold_themselves_take_no_time(kept: Path, tmp_path: Path) -
     check(tmp_path / "a", warm(kept, PLUGIN, tmp_path / "cache"))
 
 
-# ---- real code -------------------------------------------------------------------------------------------------------
-
 PACKAGES = ("tianshou", "gymnasium", "tensordict")
 REAL = """
 [mypy]
@@ -214,9 +207,6 @@ def test_real_code_crashes_nothing(kept: Path) -> None:
     copy_packages(kept / "real as it is")
     found = check(kept / "real as it is", kept / "real as it is cache").lines
     assert len(found) > 100, "such code is not without errors, so little of it was checked"
-
-
-# ---- is it on, and can it be silenced --------------------------------------------------------------------------------
 
 
 def errors(kept: Path, folder: Path, source: str, *options: str, config: str = CONFIG) -> set[tuple[int, str]]:

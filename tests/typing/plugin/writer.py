@@ -26,15 +26,10 @@ FLAGS_MODULE = "import sys\n\nFLAGS = [letter == '1' for letter in (*sys.argv[1:
 """``flags.py``, beside the packages: ``python -m p0000.main 0110`` runs one under a combination of flags."""
 
 _IMPORTS = (
-    "import contextlib",
-    "import copy",
-    "import functools",
-    "import numpy as np",
-    "from collections.abc import Callable",
-    "from typing import TypeVar",
-    "from flags import FLAGS",
+    "import contextlib", "import copy", "import functools", "import numpy as np",
+    "from collections.abc import Callable", "from typing import TypeVar", "from flags import FLAGS",
     "from typedbatch import Batch, cat, stack",
-)
+)  # fmt: skip
 _FLAGS = tuple(f"F{number}" for number in range(FLAGS))
 _CONSTANTS = (*_FLAGS, "A", "B", "KEPT", "MORE", "NAME", "SEEN", "TABLE", "TEMPLATE", "Holder")
 _START = """
@@ -174,11 +169,8 @@ class Writer:
 
     def _main(self, name: str) -> str:
         lines = [
-            *_IMPORTS[:5],
-            _IMPORTS[-1],
-            *_imported(name, "base", *_CONSTANTS),
-            *_imported(name, "helpers", "Actor"),
-        ]
+            *_IMPORTS[:5], _IMPORTS[-1], *_imported(name, "base", *_CONSTANTS), *_imported(name, "helpers", "Actor"),
+        ]  # fmt: skip
         lines += [f"from {name}.{self.owners[made]} import {made}" for made in self.owners]
         if "call-late" not in self.without:
             lines += [f"from {name}.base import late"]

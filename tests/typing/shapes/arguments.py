@@ -89,9 +89,6 @@ def triangle(d: Draws) -> Call:
     return call(d.array(least=1), d.maybe(number(1)))
 
 
-# ---- making ---------------------------------------------------------------------------------------------------------
-
-
 def sizes(d: Draws) -> Call:
     axes = d.shape(0 if not d.torch else 1)
     if d.torch and d.chance(0.5):
@@ -179,9 +176,6 @@ def new_tensor(d: Draws) -> Call:
 
 def one_hot(d: Draws) -> Call:
     return call(d.array(None, *ODDLY), d.maybe(d.pick(d.size(), MINUS)))
-
-
-# ---- joining --------------------------------------------------------------------------------------------------------
 
 
 def items(d: Draws, count: int | None = None) -> Value:
@@ -278,9 +272,6 @@ def broadcast_tensors(d: Draws) -> Call:
     return call(one, *(d.like(one) for _ in range(d.pick(0, 1, 2))))
 
 
-# ---- reducing -------------------------------------------------------------------------------------------------------
-
-
 def reduced(d: Draws) -> Call:
     one = d.array()
     along = d.maybe(d.places(rank_of(one)) if d.chance(0.9) else Literal(None), 0.8)
@@ -330,9 +321,6 @@ def normalized(d: Draws) -> Call:
 def diff(d: Draws) -> Call:
     one = d.array(least=1)
     return call(one, d.maybe(d.pick(number(1), number(2)), 0.4), **{d.along: d.maybe(d.place(rank_of(one)))})
-
-
-# ---- arranging ------------------------------------------------------------------------------------------------------
 
 
 def merged(d: Draws, axes: tuple[Axis, ...]) -> list[Size]:
@@ -427,9 +415,6 @@ def moved(d: Draws) -> Call:
         return swapped(d)
     one = d.array(d.shape(2))
     return call(one, *(Several(tuple(order(d, rank_of(one))[:2])) for _ in range(2)))
-
-
-# ---- picking --------------------------------------------------------------------------------------------------------
 
 
 def gather(d: Draws) -> Call:
@@ -540,9 +525,6 @@ def embedding(d: Draws) -> Call:
     return call(d.array(d.shape(0, 3), *ODDLY), d.matrix(N, K))
 
 
-# ---- losses ---------------------------------------------------------------------------------------------------------
-
-
 def reduction(d: Draws) -> dict[str, Value]:
     return {"reduction": d.maybe(Literal(d.pick("none", "mean", "sum")), 0.8)}
 
@@ -562,9 +544,6 @@ def classes(d: Draws) -> Call:
 def similarity(d: Draws) -> Call:
     one = d.array(None, *FLOATS)
     return call(one, d.like(one), dim=d.maybe(d.place(rank_of(one))))
-
-
-# ---- products -------------------------------------------------------------------------------------------------------
 
 
 def matmul(d: Draws) -> Call:
@@ -603,23 +582,16 @@ def cdist(d: Draws) -> Call:
 
 
 EQUATIONS: list[tuple[str, tuple[Size, ...], tuple[Size, ...]]] = [
-    ("nk,kl->nl", (N, K), (K, L)),
-    ("nk,nk->n", (N, K), (N, K)),
-    ("n k, n l", (N, K), (N, L)),
-    ("pnk,pkl->pnl", (P, N, K), (P, K, L)),
-    ("nn,nk->nk", (N, N), (N, K)),
-    ("n,k->kn", (N,), (K,)),
-    ("nk,kl->nz", (N, K), (K, L)),
-    ("...k,kl->...l", (N, K), (K, L)),
-]
+    ("nk,kl->nl", (N, K), (K, L)), ("nk,nk->n", (N, K), (N, K)), ("n k, n l", (N, K), (N, L)),
+    ("pnk,pkl->pnl", (P, N, K), (P, K, L)), ("nn,nk->nk", (N, N), (N, K)), ("n,k->kn", (N,), (K,)),
+    ("nk,kl->nz", (N, K), (K, L)), ("...k,kl->...l", (N, K), (K, L)),
+]  # fmt: skip
 
 
 def einsum(d: Draws) -> Call:
     text, one, other = d.pick(*EQUATIONS)
     return call(Literal(text), *sized(one, other)(d).given)
 
-
-# ---- all ------------------------------------------------------------------------------------------------------------
 
 FUNCTIONS: dict[str, Draw] = {
     **dict.fromkeys(

@@ -156,13 +156,9 @@ DRAWS["GLU"] = lambda random: (((), {}), (N, random.choice([4, 6, 2 * 3])))
 DRAWS["Unflatten"] = lambda random: (((1, random.choice([(2, 3), (3, -1)])), {}), (N, 6))
 DRAWS["TransformerEncoderLayer"] = lambda random: (((4, 2), {}), (L, N, 4))
 OF_SEVERAL = {
-    "Bilinear",
-    "MultiheadAttention",
-    "Sequential",
-    "TransformerDecoder",
-    "TransformerDecoderLayer",
+    "Bilinear", "MultiheadAttention", "Sequential", "TransformerDecoder", "TransformerDecoderLayer",
     "TransformerEncoder",
-}
+}  # fmt: skip
 """Layers of several tensors or of other layers, which have tests of their own."""
 DRAWS |= {name: lambda random: (((-1,), {}), (N, K)) for name in ("LogSoftmax", "Softmax", "Softmin")}
 DRAWS |= {f"Dropout{dims}d": channels_only(dims + 2) for dims in (1, 2, 3)}
@@ -232,12 +228,8 @@ def test_what_does_not_fit_is_reported(name: str, made: tuple[int, ...], sizes: 
 
 def test_layers_in_sequence() -> None:
     parts = [
-        ("Conv2d", (4, 32, 8, 4)),
-        ("ReLU", ()),
-        ("Conv2d", (32, 64, 4, 2)),
-        ("Flatten", ()),
-        ("Linear", (5184, 6)),
-    ]
+        ("Conv2d", (4, 32, 8, 4)), ("ReLU", ()), ("Conv2d", (32, 64, 4, 2)), ("Flatten", ()), ("Linear", (5184, 6)),
+    ]  # fmt: skip
     layers = [Layer(LAYERS[name](Arguments(tuple(map(number, made)), torch=True))) for name, made in parts]
     call = LAYERS["Sequential"](Arguments(tuple(layers), torch=True))
     assert str(call(Arguments((tensor(N, 4, 84, 84),), torch=True))) == "(N, 6)"

@@ -66,21 +66,12 @@ def test_what_is_known_of_a_slice_is_so(
 @pytest.mark.parametrize(
     ("size", "start", "stop", "expected"),
     [
-        (K + L, -K, NOT_GIVEN, K),
-        (K + L, NOT_GIVEN, -K, L),
-        (K + L, -K - L, -L, K),
-        (K + L, K, NOT_GIVEN, L),
-        (L, -K, NOT_GIVEN, None),
-        (L, NOT_GIVEN, -K, None),
-        (L, NOT_GIVEN, K, None),
-        (number(2) * N, -N, NOT_GIVEN, N),
-        (K + L, L - K, NOT_GIVEN, None),
-        (K + L, K, -L, number(0)),
-        (K + L + N, K, -L, N),
-        (N, number(1), number(-1), N - number(2)),
-        (N, number(-3), NOT_GIVEN, None),
+        (K + L, -K, NOT_GIVEN, K), (K + L, NOT_GIVEN, -K, L), (K + L, -K - L, -L, K), (K + L, K, NOT_GIVEN, L),
+        (L, -K, NOT_GIVEN, None), (L, NOT_GIVEN, -K, None), (L, NOT_GIVEN, K, None), (number(2) * N, -N, NOT_GIVEN, N),
+        (K + L, L - K, NOT_GIVEN, None), (K + L, K, -L, number(0)), (K + L + N, K, -L, N),
+        (N, number(1), number(-1), N - number(2)), (N, number(-3), NOT_GIVEN, None),
     ],
-)
+)  # fmt: skip
 def test_bounds_that_are_minus_a_size_count_from_the_end(
     size: Size, start: Size | Literal, stop: Size | Literal, expected: Size | None
 ) -> None:

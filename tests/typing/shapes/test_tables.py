@@ -162,9 +162,6 @@ def test_the_tables_know_something_of_each_operation() -> None:
     assert unknown <= MODULES | NOT_SHAPED
 
 
-# ---- by hand --------------------------------------------------------------------------------------------------------
-
-
 def tensor(*sizes: Size | int | None, dtype: str = "float32", torch: bool = True) -> Array:
     axes = [Axis(number(size) if isinstance(size, int) else size) for size in sizes]
     return Array(tuple(axes), frozenset({dtype}), torch)

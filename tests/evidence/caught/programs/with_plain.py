@@ -230,9 +230,6 @@ def new_field_misspelt(rollout: RolloutBatchProtocol) -> BatchWithReturnsProtoco
 # ----
 
 
-# ---- right as it stands
-
-
 def open_batch_read_by_dot(loaded: Batch) -> float:
     return float(loaded.rew.mean())
 
@@ -241,11 +238,6 @@ def samples() -> dict[str, object]:
     a = np.ones(4)
     rollout = Batch(obs=a, obs_next=a, act=a, rew=a, terminated=a > 0, truncated=a > 0, info=Batch())
     return {
-        "array": a,
-        "obs": np.ones((4, 3)),
-        "integers": np.ones(4, np.int64),
-        "tensor": torch.ones(4),
-        "mask": None,
-        "rollout": rollout,
-        "loaded": Batch(rollout, returns=a),
-    }
+        "array": a, "obs": np.ones((4, 3)), "integers": np.ones(4, np.int64), "tensor": torch.ones(4), "mask": None,
+        "rollout": rollout, "loaded": Batch(rollout, returns=a),
+    }  # fmt: skip

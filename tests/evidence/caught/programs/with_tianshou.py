@@ -80,9 +80,6 @@ def new_field_misspelt(rollout: RolloutBatchProtocol, values: Tensor) -> BatchWi
 # ----
 
 
-# ---- right as it stands
-
-
 def open_batch_read_by_dot(loaded: Batch) -> float:
     return float(loaded.rew.mean())
 

@@ -85,9 +85,6 @@ def tensor_field_for_numpy(tensors: BatchWithReturnsProtocol[Tensor]) -> float:
 # ----
 
 
-# ---- right as it stands
-
-
 def open_batch_read_by_dot(loaded: Batch) -> float:
     return float(loaded.rew.mean())
 

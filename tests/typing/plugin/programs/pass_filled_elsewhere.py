@@ -42,9 +42,6 @@ def method_then(t: Trainer, b: Batch) -> Batch:
     return t.pre(b)
 
 
-# ---- a field that is set in a finally, and read in a handler further out
-
-
 def finally_then_except() -> None:
     b = Batch(x=A)
     try:
@@ -83,9 +80,6 @@ def with_then_except() -> None:
         print(b.z, b.w)
 
 
-# ---- a global that functions fill, at the top of the module
-
-
 STATE = Batch(x=A)
 
 
@@ -113,9 +107,6 @@ print(STATE.w)
 LOCAL = Batch()
 (lambda: LOCAL.update(q=A))()
 print(LOCAL.q)
-
-
-# ---- threads, and functions that others call
 
 
 def threads() -> None:
@@ -185,9 +176,6 @@ def callbacks() -> None:
 
 def run(f: Any) -> None:
     f()
-
-
-# ---- batches that helpers pass on
 
 
 def via_helper(b: Batch) -> None:
@@ -262,9 +250,6 @@ def listed() -> None:
 def fill_all(xs: list[Batch]) -> None:
     for x in xs:
         x.y = A
-
-
-# ---- items of what a batch has converted
 
 
 def items(rows: list[dict[str, Any]], b: Batch, unknown: Any) -> None:

@@ -29,9 +29,6 @@ def use(b: HasX) -> None:
     assert b.x is not None
 
 
-# ---- a field is tried, and set where it is missing
-
-
 def tried_by_name() -> None:
     b = Batch(y=A)
     try:
@@ -39,9 +36,6 @@ def tried_by_name() -> None:
     except AttributeError:
         m = b.x = A
     print(b.x, m)
-
-
-# ---- a batch that is made from one that others have filled
 
 
 def made_from_filled() -> None:
@@ -66,17 +60,11 @@ class Sub(Base):
         self.info.loss = A
 
 
-# ---- a key of any type
-
-
 def by_any_key(keys: Any) -> None:
     b = Batch(y=A)
     for k in keys:
         b[k] = A
     print(b["x"])
-
-
-# ---- a value declared as Any
 
 
 def takes_dynamic(b: DynamicBatch) -> None:
@@ -86,9 +74,6 @@ def takes_dynamic(b: DynamicBatch) -> None:
 def of_any() -> None:
     dyn: Any = Batch(x=A)
     takes_dynamic(dyn)
-
-
-# ---- a batch that is made from a record or protocol
 
 
 def made_from_record(rollout: RolloutBatch) -> None:
@@ -102,9 +87,6 @@ def made_from_protocol(b: HasX) -> None:
     print(Batch(b).x, Batch(b, y=1).x)
 
 
-# ---- containers of a protocol
-
-
 def in_containers(q: Batch) -> None:
     q.x = A
     use(q)
@@ -112,9 +94,6 @@ def in_containers(q: Batch) -> None:
     pair: tuple[HasX, int] = (q, 1)
     named: dict[str, HasX] = {"a": q}
     print(len(several), len(pair), len(named))
-
-
-# ---- others that may set a field, or ask for it
 
 
 class Case(unittest.TestCase):
