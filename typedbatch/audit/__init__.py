@@ -23,19 +23,9 @@ from typedbatch.audit.session import Audit, AuditError, AuditWarning, audit
 from typedbatch.audit.stages import audit_logp, audit_pairs, audit_reward, audit_stage
 
 __all__ = [
-    "Audit",
-    "AuditCode",
-    "AuditError",
-    "AuditWarning",
-    "Finding",
-    "LossTerm",
-    "Report",
-    "audit",
-    "audit_logp",
-    "audit_pairs",
-    "audit_reward",
-    "audit_stage",
-]
+    "Audit", "AuditCode", "AuditError", "AuditWarning", "Finding", "LossTerm", "Report", "audit", "audit_logp",
+    "audit_pairs", "audit_reward", "audit_stage",
+]  # fmt: skip
 
 
 def __dir__() -> list[str]:

@@ -9,19 +9,10 @@ from typedbatch.buffers.rings import Added
 from typedbatch.buffers.vector import CachedReplayBuffer, VectorReplayBuffer
 
 __all__ = [
-    "Added",
-    "BufferOptions",
-    "CachedReplayBuffer",
-    "HERReplayBuffer",
-    "HERVectorReplayBuffer",
-    "PrioritizedReplayBuffer",
-    "PrioritizedVectorReplayBuffer",
-    "ReplayBuffer",
-    "SegmentTree",
-    "VectorReplayBuffer",
-    "compute_episodic_return",
-    "compute_nstep_return",
-]
+    "Added", "BufferOptions", "CachedReplayBuffer", "HERReplayBuffer", "HERVectorReplayBuffer",
+    "PrioritizedReplayBuffer", "PrioritizedVectorReplayBuffer", "ReplayBuffer", "SegmentTree", "VectorReplayBuffer",
+    "compute_episodic_return", "compute_nstep_return",
+]  # fmt: skip
 
 
 def __dir__() -> list[str]:

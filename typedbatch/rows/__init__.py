@@ -11,18 +11,8 @@ from typedbatch.rows.projecting import field_names, project
 from typedbatch.rows.repeating import chunk, pad_rows, repeat
 
 __all__ = [
-    "Groups",
-    "balance",
-    "bins",
-    "chunk",
-    "field_names",
-    "groups",
-    "pad_rows",
-    "project",
-    "repeat",
-    "restore",
-    "union",
-]
+    "Groups", "balance", "bins", "chunk", "field_names", "groups", "pad_rows", "project", "repeat", "restore", "union",
+]  # fmt: skip
 
 
 def __dir__() -> list[str]:

@@ -9,29 +9,10 @@ from typedbatch.training.stats import CollectStats
 from typedbatch.training.targets import add_gae, add_nstep
 
 __all__ = [
-    "BufferSource",
-    "ByEnv",
-    "CollectStats",
-    "Collector",
-    "Epoch",
-    "Losses",
-    "ObsStateBatch",
-    "ParallelCollector",
-    "ParallelEnv",
-    "Policy",
-    "RecurrentPolicy",
-    "Source",
-    "Training",
-    "Writer",
-    "add_gae",
-    "add_nstep",
-    "by_env",
-    "compute_action",
-    "evaluate",
-    "off_policy",
-    "on_policy",
-    "random_policy",
-]
+    "BufferSource", "ByEnv", "CollectStats", "Collector", "Epoch", "Losses", "ObsStateBatch", "ParallelCollector",
+    "ParallelEnv", "Policy", "RecurrentPolicy", "Source", "Training", "Writer", "add_gae", "add_nstep", "by_env",
+    "compute_action", "evaluate", "off_policy", "on_policy", "random_policy",
+]  # fmt: skip
 
 
 def __dir__() -> list[str]:
