@@ -308,7 +308,7 @@ class Machine:
             rest: What such fields may be, if that is known.
         """
         rest = tuple(self.stored(atom) for atom in rest)
-        self.many.update(rest)
+        self.stand_for_several(rest)
         written = self.write_batch(ref)
         written.rest = union(written.rest, rest) if rest and (written.rest or not written.is_open) else ()
         written.is_open, written.is_annotated = True, False
@@ -327,13 +327,28 @@ class Machine:
         """Make a list of items, or of any number of an element."""
         known = None if items is None else tuple(items)
         if known is None:
-            self.many.update(element)
+            self.stand_for_several(element)
         return (self.heap.add(ListObject(known, union(element, *(known or ())), generator)),)
 
     def dict_of(self, items: Mapping[Any, Value], *, is_exact: bool = True, rest: Value = ()) -> Value:
         """Make a dict."""
-        self.many.update(rest)
+        self.stand_for_several(rest)
         return (self.heap.add(DictObject(dict(items), is_exact, rest)),)
+
+    def stand_for_several(self, value: Value) -> None:
+        """Take it that each object of a value, and what it holds, stands for several."""
+        for atom in value:
+            if isinstance(atom, Ref) and atom not in self.many:
+                self.many.add(atom)
+                match self.heap.read(atom):
+                    case BatchObject() as found:
+                        self.stand_for_several(tuple(one for field in found.fields.values() for one in field.value))
+                    case ListObject() as found:
+                        self.stand_for_several(found.any_item)
+                    case DictObject() as found:
+                        self.stand_for_several(found.any_value)
+                    case _:
+                        pass
 
     def batch(
         self,
@@ -365,8 +380,12 @@ class Machine:
     ) -> None:
         """Set a field of a batch, where a dict becomes a batch."""
         place = Place(self.frame.source, node) if node is not None else None
-        value = tuple(self.stored(atom) for atom in value)
-        self.write_batch(ref).fields[name] = Field(value, is_sure, condition, place)
+        value, fields = tuple(self.stored(atom) for atom in value), self.write_batch(ref).fields
+        if ref in self.many:
+            before = fields.get(name)
+            value = value if before is None else union(value, before.value)
+            is_sure = is_sure and before is not None and before.is_sure
+        fields[name] = Field(value, is_sure, condition, place)
 
     def stored(self, atom: Atom) -> Atom:
         """Return what a field holds after it was set: a batch in place of a dict."""
@@ -406,7 +425,7 @@ class Machine:
             if any(map(self.is_batch, one.value)):
                 copied.fields[name] = one._replace(value=self._copies(one.value, done))
         copied.rest = self._copies(copied.rest, done)
-        self.many.update(copied.rest)
+        self.stand_for_several(copied.rest)
         return added
 
     def _copies(self, value: Value, done: dict[Ref, Ref]) -> Value:

@@ -60,7 +60,7 @@ for name in ("obs", "rew"):
 copied = copy.deepcopy(make())
 copied.rew = 1
 copied.rew
-cat([make(), copied]).rew
+cat([make(), copied]).rew  # E: rew
 
 batch = make()
 batch.pop("act")

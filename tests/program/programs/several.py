@@ -47,3 +47,17 @@ parts[1].rew
 mapped = list(map(Batch, [{"obs": 1}] * int(sys.argv[2])))
 mapped[0].pop("obs")
 mapped[1].obs
+
+several = [make() for _ in range(4)]
+several[0].update(rew=Batch(mean=1))
+several[1].rew.mean()
+several[1]["obs"] = Batch(image=1)
+several[2].obs.mean()
+
+pairs = [(name, make()) for name in sys.argv]
+pairs[0][1].pop("rew")
+pairs[1][1].rew
+listed = list(zip(sys.argv, [make(), make()]))
+nested = [Batch(obs=Batch(image=1)) for _ in sys.argv]
+nested[0].obs.pop("image")
+nested[1].obs.image
