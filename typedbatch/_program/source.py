@@ -12,7 +12,7 @@ import re
 import stat
 import tokenize
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -185,10 +185,17 @@ def files_in(root: Path) -> Iterator[Path]:
         yield from (Path(current) / name for name in sorted(names) if name.endswith(".py"))
 
 
-def programs_of(files: Iterable[Path], read: Reader = read_text) -> list[Program]:
+def programs_of(
+    files: Iterable[Path], read: Reader = read_text, asked: Collection[Path] | None = None
+) -> list[Program]:
     """Return the programs among files, without those that do not import typedbatch.
 
     Files that cannot be read or parsed are left out. Those of which no import leads to typedbatch are not parsed.
+
+    Args:
+        files: The files.
+        read: Function that returns the text of a file.
+        asked: Files of which one must be in a program; None for all programs.
     """
     texts: dict[Location, str] = {}
     for file in sorted({*files}):
@@ -200,7 +207,8 @@ def programs_of(files: Iterable[Path], read: Reader = read_text) -> list[Program
         return []
     programs: list[Program] = []
     for group in _groups(texts):
-        if any(_LIBRARY in texts[location] for location in group):
+        is_asked = asked is None or any(location.path in asked for location in group)
+        if is_asked and any(_LIBRARY in texts[location] for location in group):
             sources = [found for one in group if (found := _parsed(one, texts[one])) is not None]
             if any(name.partition(".")[0] == _LIBRARY for source in sources for name in source.vocabulary.imports):
                 programs.append(Program(sources))

@@ -55,10 +55,11 @@ def check(
     files = {file for path in given for file in files_in(path) if not settings.excludes(file)}
     broken = problems_of(files, folder, [folder / path for path in paths], replace(settings, mypy={}))
     asked = {file.resolve() for file in files}
-    roots = {root_of(file) for file in asked} | ({settings.root} if settings.file is not None else set())
+    roots = {root_of(file) for file in asked}
+    if settings.file is not None and any(file.is_relative_to(settings.root) for file in asked):
+        roots.add(settings.root)
     every = {file.resolve() for root in roots for file in files_in(root)} | asked
-    programs = [one for one in programs_of(every) if any(source.path in asked for source in one.sources)]
-    outcomes = [run(program) for program in programs]
+    outcomes = [run(program) for program in programs_of(every, asked=asked)]
     findings = [found for one in outcomes for found in one.findings if found.path in asked and not found.is_ignored]
     warnings = [_warning(one.unfinished, folder) for one in outcomes if one.unfinished is not None]
     found = [*(one for _, one in broken), *(_diagnostic(finding, folder) for finding in findings)]
