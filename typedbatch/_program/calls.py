@@ -44,6 +44,7 @@ from typedbatch._program.values import (
     constant,
     union,
 )  # fmt: skip
+from typedbatch._program.vocabulary import last_name
 
 _DEEPEST: Final = 14
 _DEEPEST_LATER: Final = 4
@@ -55,6 +56,10 @@ _MOST_ITERATED: Final = 8
 _PER_CALL: Final = 3
 _OFTEN: Final = 20
 """Most calls that are followed of a function that has to do with no batch."""
+_EXITS: Final = frozenset({
+    "_exit", "abort", "assert_never", "error", "exit", "fail", "quit", "skip", "xfail",
+})  # fmt: skip
+"""Names of functions that end the program, or the test."""
 _PLAIN_BASES: Final = frozenset({"object", "Module", "Generic", "ABC", "Protocol"})
 """Classes whose constructors keep nothing of their arguments."""
 
@@ -90,6 +95,8 @@ class Calls(Annotations):
     def _call(self, function: Atom, call: Call) -> Value:
         if not self.is_alive():
             return UNKNOWN
+        if isinstance(call.node, ast.Call) and last_name(call.node.func) in _EXITS:
+            self.may_raise()
         match function:
             case Function() | Method(Function()):
                 return self.activate(function, call)
@@ -195,7 +202,8 @@ class Calls(Annotations):
                 self.escape_scopes(plain.scope)
             return self.annotated(code.returns)
         code.has_run = True
-        exits, quiet, guards, trial = self.exits, self.quiet, self.guards, self.trial
+        exits, raises, quiet = self.exits, self.raises, self.quiet
+        guards, trial = self.guards, self.trial
         frame = Frame(code, code.module, self.scope(plain.scope), self.next_frame(), call=given.node)
         caller = self.frames[-1] if self.frames else None
         frame.mark = self.heap.begin()
@@ -205,7 +213,7 @@ class Calls(Annotations):
             value = self._anything(code) if code.is_stub else self._run_body(code)
         finally:
             self.exit()
-            self.exits, self.quiet, self.guards, self.trial = exits, quiet, guards, trial
+            self.exits, self.quiet, self.guards, self.trial = exits + self.raises - raises, quiet, guards, trial
         ended = self.heap.end(frame.mark)
         return self._returned(frame, code, value, ended)
 

@@ -58,6 +58,7 @@ class Machine:
     Attributes:
         guards: Number of each condition that the run is behind, outermost first; those of loops are negative.
         exits: Number of statements so far that may have ended the call early.
+        raises: Number of those that end the callers, too, unless they are handled.
         quiet: Above 0 where nothing is reported.
         imported: Variables that are imported from another module of the program, each with what it is there.
         rebound: Variables that are set elsewhere than in their own scope.
@@ -81,6 +82,7 @@ class Machine:
         self.attempts: list[Attempt] = []
         self.guards: tuple[int, ...] = ()
         self.exits = 0
+        self.raises = 0
         self.quiet = 0
         self.trial: tuple[int, int] | None = None
         self.steps = 0
@@ -247,6 +249,11 @@ class Machine:
     def leave(self) -> None:
         """Leave the branch early."""
         self.heap.is_alive = False
+        self.exits += 1
+
+    def may_raise(self) -> None:
+        """Take note that what is called may end the call here, or the program."""
+        self.raises += 1
         self.exits += 1
 
     # Reports

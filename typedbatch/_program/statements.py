@@ -257,7 +257,7 @@ class Statements(Expressions):
     def _assert(self, node: ast.Assert) -> None:
         self.evaluate(node.test)
         self.narrow(node.test, holds=True)
-        self.exits += 1
+        self.may_raise()
 
     def _if_statement(self, node: ast.If, *, is_in_chain: bool = False) -> None:
         truth = self.tested(node.test)
@@ -266,7 +266,7 @@ class Statements(Expressions):
         if truth is not None:
             self.run_block(node.body if truth else node.orelse)
             return
-        guards, ends, dispatches = self.guards, [], _asks_for_class(node.test)
+        guards, ends, dispatches, raises = self.guards, [], _asks_for_class(node.test), self.raises
         self.frame.dispatches += dispatches
         is_chain = len(node.orelse) == 1 and isinstance(node.orelse[0], ast.If)
         for holds, body in ((True, node.body), (False, node.orelse)):
@@ -283,7 +283,7 @@ class Statements(Expressions):
         self.frame.dispatches -= dispatches
         # A chain without else may name all cases that there are.
         decides = not is_chain and not (is_in_chain and not node.orelse) and not _asks(node.test)
-        condition = self.condition(node) if decides else None
+        condition = self.condition(node) if decides and (None in ends or self.raises == raises) else None
         self.heap.apply(self.heap.join(ends[0], ends[1], condition))
         if self.is_alive() and None in ends and self.flags_in(node.test, holds=ends[0] is not None):
             self.guard(node.test, holds=ends[0] is not None)  # For what follows, until the block ends.
@@ -404,6 +404,7 @@ class Statements(Expressions):
         if node.exc is not None:
             self.evaluate(node.exc)
         self._note_raised()
+        self.raises += 1
         self.leave()
 
     def _note_raised(self) -> None:
