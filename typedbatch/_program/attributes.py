@@ -296,7 +296,7 @@ class Attributes(Machine):
                 if self.call_special(atom, "__setitem__", [index, given]) is None:
                     self.escape(given)
             else:
-                self._set_in_container(atom, index, given, is_only=len(value) == 1)
+                self._set_in_container(atom, index, given, is_only=self.is_one(value))
 
     def _set_in_container(self, ref: Ref, index: Value, given: Value, *, is_only: bool) -> None:
         found, key = self.heap.write(ref), literal_of(index)
@@ -304,6 +304,7 @@ class Attributes(Machine):
             found.element, found.items = union(found.any_item, given), None
         elif isinstance(found, DictObject) and key is not None:
             found.items[key.value] = given if is_only else union(given, found.items.get(key.value, ()))
+            found.is_exact = found.is_exact and is_only
         elif isinstance(found, DictObject):
             found.rest, found.is_exact = union(found.rest, given), False
 

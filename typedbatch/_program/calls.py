@@ -6,7 +6,7 @@ import ast
 from typing import Final
 
 from typedbatch._program.annotations import Annotations
-from typedbatch._program.classes import attribute_of, base_names, declared_fields, is_protocol, lineage
+from typedbatch._program.classes import PLAIN_BASES, attribute_of, base_names, declared_fields, is_protocol, lineage
 from typedbatch._program.containers import call_dict_member, call_list_member
 from typedbatch._program.frames import Call, Frame
 from typedbatch._program.heap import (
@@ -17,6 +17,7 @@ from typedbatch._program.heap import (
     Field,
     InstanceObject,
     ListObject,
+    ScopeObject,
 )  # fmt: skip
 from typedbatch._program.judge import need
 from typedbatch._program.library import call_buffer_member, call_class_member, call_function, call_member, make
@@ -60,8 +61,6 @@ _EXITS: Final = frozenset({
     "_exit", "abort", "assert_never", "error", "exit", "fail", "quit", "skip", "xfail",
 })  # fmt: skip
 """Names of functions that end the program, or the test."""
-_PLAIN_BASES: Final = frozenset({"object", "Module", "Generic", "ABC", "Protocol"})
-"""Classes whose constructors keep nothing of their arguments."""
 
 
 class Calls(Annotations):
@@ -82,6 +81,7 @@ class Calls(Annotations):
             if all(map(self.is_batch, receivers)) and self.is_one(receivers):
                 return union(*(self._call(atom, call) for atom in function))
         elif len(function) > _MOST_CALLED:
+            self.escape(function[_MOST_CALLED:])
             function = (*function[:_MOST_CALLED], *UNKNOWN)
         found: list[Value] = []
         joined: Changes | None = None
@@ -327,13 +327,10 @@ class Calls(Annotations):
             for parameter in every:
                 if parameter.arg not in names:
                     names[parameter.arg] = self.annotated(parameter.annotation)
-        defaults = [*zip(positional[len(positional) - len(syntax.defaults) :], syntax.defaults, strict=True)]
-        defaults += [(one, node) for one, node in zip(syntax.kwonlyargs, syntax.kw_defaults, strict=True) if node]
-        inner, frame.scope = frame.scope, scope
-        for parameter, node in defaults:
-            if parameter.arg not in names:
-                names[parameter.arg] = self.evaluate(node)
-        frame.scope = inner
+        found = self.heap.read(scope)
+        for parameter in every:
+            if parameter.arg not in names and isinstance(found, ScopeObject) and f".{parameter.arg}" in found.names:
+                names[parameter.arg] = found.names[f".{parameter.arg}"]
         if syntax.vararg is not None:
             rest = args[len(positional) :]
             more = UNKNOWN if given.is_starred else ()
@@ -379,7 +376,7 @@ class Calls(Annotations):
         post = attribute_of(cls, "__post_init__")
         if post is not None:
             self.call(self.bound(post, ref, call.node), Call(node=call.node))
-        elif not fields and bases - _PLAIN_BASES:
+        elif not fields and bases - PLAIN_BASES:
             self.escape_all(call)
         return (ref,)
 
@@ -415,6 +412,7 @@ class Calls(Annotations):
         """Return the items that iteration gives, or None if they are not known one by one, and what an item may be."""
         if len(value) > 1:
             if len(value) >= _MOST_ITERATED:
+                self.escape(value)
                 return None, UNKNOWN
             return None, union(*(self.iterate((atom,), node)[1] for atom in value))
         atom = value[0] if value else UNKNOWN[0]

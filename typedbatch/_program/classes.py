@@ -8,6 +8,8 @@ from typedbatch._program.shipped import Declared, declared_by, shipped
 from typedbatch._program.values import Atom, Class, External, Value
 from typedbatch.batch import Batch
 
+PLAIN_BASES: Final = frozenset({"object", "Module", "Generic", "ABC", "Protocol"})
+"""Classes whose constructors keep nothing of their arguments, and whose instances are true."""
 _RECORD: Final = "typedbatch.BatchRecord"
 
 

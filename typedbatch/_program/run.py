@@ -235,22 +235,23 @@ class Run(Statements):
     # Functions
 
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        code = self._defined(node, self.frame.scope)
+        code = self._defined(node)
         value = self._decorated(node, code, self.frame.scope)
         if value is not None and self.is_alive():
             self.set_name(node.name, value)
 
-    def _defined(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Ref, owner: Class | None = None) -> Code:
+    def _defined(self, node: ast.FunctionDef | ast.AsyncFunctionDef, owner: Class | None = None) -> Code:
         code = self.code_of(node, node.name)
         code.owner = owner or code.owner
-        if code not in self._owners:
-            self._defined_codes.append(code)
-        self._owners[code] = scope
         return code
 
     def _decorated(self, node: ast.FunctionDef | ast.AsyncFunctionDef, code: Code, scope: Ref) -> Value | None:
         """Return what a definition binds its name to, or None if it binds it to nothing else than before."""
-        value: Value = (Function(code, scope),)
+        function = Function(code, self.with_defaults(code, scope))
+        value: Value = (function,)
+        if code not in self._owners:
+            self._defined_codes.append(code)
+        self._owners[code] = function.scope
         for decorator in reversed(node.decorator_list):
             name = last_name(decorator.func if isinstance(decorator, ast.Call) else decorator)
             if name in _KINDS:
@@ -322,7 +323,7 @@ class Run(Statements):
         self.set_name(name, value)
 
     def _method(self, node: ast.FunctionDef | ast.AsyncFunctionDef, cls: Class, outer: Ref) -> None:
-        code = self._defined(node, outer, cls)
+        code = self._defined(node, cls)
         value = self._decorated(node, code, outer)
         if value is None:
             if any(

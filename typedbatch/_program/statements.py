@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any, Final
 
 from typedbatch._program.classes import declared_fields
-from typedbatch._program.containers import call_list_member
 from typedbatch._program.expressions import Expressions
 from typedbatch._program.frames import Attempt, Call, Loop
 from typedbatch._program.heap import Changes, DictObject, InstanceObject, ListObject, ScopeObject
@@ -155,11 +154,18 @@ class Statements(Expressions):
         left, right = self.evaluate(node.target), self.evaluate(node.value)
         if not self.is_alive() or any(self.is_batch(atom) for atom in left):
             return
-        found = self.object_at(left[0]) if len(left) == 1 else None
-        if isinstance(found, ListObject) and isinstance(left[0], Ref):
-            call_list_member(self, left[0], "extend", Call([right], node=node))
-        elif isinstance(node.target, ast.Name):
-            self.set_name(node.target.id, ARRAY if left == ARRAY else UNKNOWN)
+        is_container = [isinstance(self.object_at(atom), (DictObject, ListObject)) for atom in left]
+        if any(is_container):  # Changed in place, wherever else it is held.
+            members = tuple(
+                Member(atom, "extend" if isinstance(self.object_at(atom), ListObject) else "update")
+                for atom, changes in zip(left, is_container, strict=True)
+                if changes
+            )
+            self.call(members, Call([right], node=node))
+        else:
+            self.operated(left, right, node.op)
+            if left not in (ARRAY, UNKNOWN):
+                self.assign(node.target, UNKNOWN)
 
     def _delete(self, node: ast.Delete) -> None:
         for target in node.targets:

@@ -179,6 +179,7 @@ class Factory(Atom):
 
 Value = tuple[Atom, ...]
 
+_WITHOUT_EFFECTS: Final = (Array, External, Literal, Result, Unknown)
 UNKNOWN: Final[Value] = (Unknown(),)
 ARRAY: Final[Value] = (Array(),)
 NONE: Final[Value] = (Literal(None, type(None)),)
@@ -196,7 +197,7 @@ def union(*values: Value) -> Value:
         return first
     atoms = dict.fromkeys(atom for value in values for atom in value)
     if len(atoms) > _MOST:
-        return (*UNKNOWN, *[atom for atom in atoms if isinstance(atom, Ref)][:_MOST_OBJECTS])
+        return (*UNKNOWN, *[atom for atom in atoms if not isinstance(atom, _WITHOUT_EFFECTS)][:_MOST_OBJECTS])
     return tuple(atoms)
 
 
