@@ -91,7 +91,7 @@ tables[0]["adv"] = np.ones(2)
 for key in tables[1]:
     print(Batch(obs=np.zeros(2))[key])
 
-if True == 1:  # noqa: PLR0133
+if True == 1:
     unfilled.ret = np.ones(2)
 print(unfilled.ret)
 
@@ -134,7 +134,7 @@ print(called.adv)
 # Defaults, as they are where the function is defined
 
 
-def remembered(fills=False, memory=Batch(obs=np.zeros(2))):  # noqa: B008
+def remembered(fills=False, memory=Batch(obs=np.zeros(2))):
     if fills:
         memory.adv = np.ones(2)
     return memory
