@@ -359,7 +359,11 @@ class Calls(Annotations):
             return make(self, call, cls)
         bases = base_names(cls)
         has_metaclass = any(isinstance(base, Class) and base.has_metaclass for base in lineage(cls))
-        if has_metaclass or bases & {"Enum", "IntEnum", "StrEnum", "Protocol"}:
+        if (
+            has_metaclass
+            or attribute_of(cls, "__new__") is not None
+            or bases & {"Enum", "IntEnum", "StrEnum", "Protocol"}
+        ):
             self.escape_all(call)
             return UNKNOWN
         if "TypedDict" in bases:

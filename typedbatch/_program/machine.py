@@ -126,6 +126,14 @@ class Machine:
         """Return what an attribute of a class is when it is read of an instance."""
         raise NotImplementedError
 
+    def class_of(self, value: Value) -> Value:
+        """Return the classes of instances, and anything for other values."""
+        raise NotImplementedError
+
+    def forget_attributes(self, ref: Ref) -> None:
+        """Take it that the attributes of an instance may be anything else, too."""
+        raise NotImplementedError
+
     def fresh(self, cls: Atom) -> Value:
         """Return a value of a class of which nothing else is known."""
         raise NotImplementedError
@@ -501,8 +509,9 @@ class Machine:
 
     def escape_functions(self, call: Call) -> None:
         """Let go of the functions among the arguments of a call of something that keeps no batches."""
-        for value in call.values():
-            self.escape(tuple(atom for atom in value if isinstance(atom, (Function, Method, Partial, Context))))
+        functions = (Function, Method, Partial, Context)
+        if any(isinstance(atom, functions) for value in call.values() for atom in value):
+            self.escape_all(call)  # It may call them with the other arguments.
 
     def escape(self, value: Value) -> None:
         """Let go of a value: others may do to everything that can be reached from it whatever they like."""

@@ -186,9 +186,7 @@ class Run(Statements):
             self.write_scope(scope).names[name] = value
 
     def _names_of(self, source: Source) -> dict[str, Value]:
-        scope = self._scopes.get(source)
-        found = self.heap.read(scope) if scope is not None else None
-        return found.names if isinstance(found, ScopeObject) else {}
+        return self._names_in(self._scopes.get(source))
 
     def _import(self, node: ast.Import) -> None:
         near = self.frame.source
@@ -310,13 +308,15 @@ class Run(Statements):
                 self._method(statement, cls, outer)
             case ast.AnnAssign(target=ast.Name(id=name)):
                 self._declare(statement, name, cls)
-            case ast.Assign():
-                value = self.evaluate(statement.value)
-                for target in statement.targets:
-                    if isinstance(target, ast.Name):
-                        self._set_in_class(cls, target.id, value)
             case _:
+                before = dict(self._names_in(self.frame.scope))
                 self.run_block([statement])
+                after = self._names_in(self.frame.scope)
+                cls.attributes.update({name: value for name, value in after.items() if value != before.get(name)})
+
+    def _names_in(self, scope: Ref | None) -> dict[str, Value]:
+        found = self.heap.read(scope) if scope is not None else None
+        return found.names if isinstance(found, ScopeObject) else {}
 
     def _set_in_class(self, cls: Class, name: str, value: Value) -> None:
         cls.attributes[name] = value
@@ -343,7 +343,7 @@ class Run(Statements):
         annotated = {last_name(one) for one in ast.walk(node.annotation) if isinstance(one, (ast.Name, ast.Attribute))}
         if "ClassVar" in annotated:
             if node.value is not None:
-                cls.attributes[name] = self.evaluate(node.value)
+                self._set_in_class(cls, name, self.evaluate(node.value))
             return
         if name == "meta":
             return
@@ -355,7 +355,7 @@ class Run(Statements):
                 elif keyword.arg == "default":
                     cls.attributes[name] = self.evaluate(keyword.value)
         elif node.value is not None and declared_fields(cls) is None:
-            cls.attributes[name] = self.evaluate(node.value)
+            self._set_in_class(cls, name, self.evaluate(node.value))
 
 
 def base_names_of_own(cls: Class) -> set[str]:

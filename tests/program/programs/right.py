@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
+import dataclasses
+import enum
+import operator
 import sys
 
 import numpy as np
@@ -147,3 +151,90 @@ name = "obs"
 read = lambda batch, key=name: batch[key]  # noqa: E731
 name = "other"
 read(Batch(obs=np.zeros(2)))
+
+
+# Attributes of classes and instances
+
+
+class Plain:
+    batch = Batch(obs=np.zeros(2))
+    shared = Batch(obs=np.zeros(2))
+    kept = Batch(obs=np.zeros(2), adv=np.ones(2))
+
+    def __init__(self, is_new):
+        if is_new:
+            self.kept = Batch(obs=np.zeros(2))
+
+    def put(self):
+        type(self).shared.adv = np.ones(2)
+
+    def replace(self, **batches):
+        self.__dict__.update(batches)
+
+
+class Derived(Plain):
+    names: tuple[str, ...] = ("obs",)
+    if len(sys.argv) > 0:
+        batch, other = Batch(adv=np.ones(2)), 1
+    read = [Batch(obs=np.zeros(2))[name] for name in names]
+
+
+derived = Derived(len(sys.argv) > 9)
+derived.put()
+print(derived.batch.adv, derived.shared.adv, derived.kept.adv)
+derived.only = Batch(obs=np.zeros(2))
+derived.replace(only=Batch(adv=np.ones(2)))
+print(derived.only.adv)
+if len(sys.argv) > 9:
+    Derived.kept = Batch(obs=np.zeros(2))
+print(Derived(False).kept.adv)
+
+
+class Single:
+    made = None
+
+    def __new__(cls):
+        cls.made = cls.made or super().__new__(cls)
+        return cls.made
+
+    def __init__(self):
+        if not hasattr(self, "batch"):
+            self.batch = Batch(obs=np.zeros(2))
+
+
+Single().batch.adv = np.ones(2)
+print(Single().batch.adv)
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    batch: Batch
+
+    def __post_init__(self):
+        object.__setattr__(self, "batch", Batch(self.batch, adv=np.ones(2)))
+
+
+print(Frozen(Batch(obs=np.zeros(2))).batch.adv)
+
+
+class Mode(enum.Enum):
+    TRAIN = "train"
+
+
+print(Batch(adv=np.ones(2))["adv" if Mode.TRAIN != "train" else "obs"])
+
+several = [Batch(obs=np.zeros(2))]
+list.append(several, Batch(adv=np.ones(2)))
+print(several[-1].adv)
+given = Batch(obs=np.zeros(2))
+operator.setitem(given, "adv", np.ones(2))
+print(given.adv)
+
+
+async def in_another_thread():
+    batch = Batch(obs=np.zeros(2))
+    await asyncio.to_thread(fill, batch)
+    return batch.adv
+
+
+asyncio.run(in_another_thread())
