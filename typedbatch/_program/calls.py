@@ -191,6 +191,9 @@ class Calls(Annotations):
         if code.kind == "context" and call is not None and not enters:
             return (Context(function, tuple(call.args), tuple(call.named.items())),)
         self.step(_PER_CALL)
+        is_lazy = code.is_generator or isinstance(code.node, ast.AsyncFunctionDef)
+        if is_lazy and call is not None and call.node in self.later and not enters:
+            return self.start((function,), Call([*call.args], call.named, None, call.has_more, call.is_starred))
         receiver = (function.receiver,) if isinstance(function, Method) else None
         if self._is_of_no_use(code, given, receiver):
             return self.annotated(code.returns)

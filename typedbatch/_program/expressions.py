@@ -35,8 +35,10 @@ from typedbatch._program.values import (
     text_of,
     union,
 )  # fmt: skip
+from typedbatch._program.vocabulary import last_name
 
 _MOST_ROUNDS: Final = 16
+_STARTING: Final = ("create_task", "ensure_future", "gather")
 """Items of a display that a loop goes through one by one."""
 _Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 
@@ -348,6 +350,8 @@ class Expressions(Calls):
             return self._super()
         function = self.evaluate(node.func)
         call = Call(node=node)
+        if last_name(node.func) in _STARTING:
+            self.later.update(node.args)
         for child in node.args:
             self._add_argument(call, child)
         for keyword in node.keywords:
@@ -423,10 +427,13 @@ class Expressions(Calls):
         self, node: _Comprehension, element: Callable[[], tuple[Value, ...]]
     ) -> tuple[bool, list[tuple[Value, ...]]]:
         """Return whether the elements of a comprehension are known one by one, and their values."""
+        is_later = isinstance(node, ast.GeneratorExp) and node in self.later
+        self.quiet += is_later
         scope, self.frame.scope = self.frame.scope, self.scope(self.frame.scope)
         found: list[tuple[Value, ...]] = []
         is_known = self._generate(node.generators, element, found)
         self.frame.scope = scope
+        self.quiet -= is_later
         return is_known, found
 
     def _generate(

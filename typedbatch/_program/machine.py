@@ -68,7 +68,8 @@ class Machine:
             done to all.
         share: Half of the steps for the tops of modules, or for the function that nothing calls that the run is in.
         share_end: Number of the step at which the first half ends; calls are followed less deep afterwards.
-        started: Threads that are run again when all else is done, each with its arguments.
+        started: Threads that are run again when all else is done, each with its arguments and what was found at first.
+        later: Expressions that are kept, or given to a loop of events: a generator or coroutine runs some time later.
         attempts: Each ``try`` that the run is in, outermost first.
         trial: Guards and exits at the start of a round of a loop that is not the last; a read behind a condition of
             its own may find there what a later round sets.
@@ -93,7 +94,8 @@ class Machine:
         self.rebound: dict[tuple[Ref, str], None] = {}
         self.imported: dict[tuple[Ref, str], tuple[Ref, str]] = {}
         self._flags: dict[int, dict[tuple[Ref, str], bool]] = {}
-        self.started: list[tuple[Value, Call]] = []
+        self.started: list[tuple[Value, Call, set[tuple[str, int, int, tuple[str, ...]]]]] = []
+        self.later: set[ast.AST] = set()
         self.is_alone = False
         self.many: set[Atom] = set()
         self.tops: set[int] = set()
@@ -467,20 +469,28 @@ class Machine:
 
     # Threads
 
-    def start(self, function: Value, call: Call) -> None:
+    def start(self, function: Value, call: Call) -> Value:
         """Run a thread in silence, and again when all else is done, as it may wait for what is done later."""
-        mark = self.heap.begin()
-        with self.silently():
+        known, self.findings, mark = self.findings, {}, self.heap.begin()
+        if not self.quiet:
             self.call(function, call)
+            self.heap.end(mark)
+            self.started.append((function, call, {*self.findings}))
+            mark = self.heap.begin()
+        self.findings = known
+        with self.silently():
+            value = self.call(function, call)
         self.heap.apply(self.heap.join({}, self.heap.end(mark)))
-        self.started.append((function, call))
+        return value
 
     def run_threads(self) -> None:
-        """Run the threads that were started."""
+        """Run what was started, and report what it finds at both times."""
         while self.started:
-            mark = self.heap.begin()
-            self.call(*self.started.pop(0))
+            function, call, found = self.started.pop(0)
+            before, mark = {*self.findings}, self.heap.begin()
+            self.call(function, call)
             self.heap.end(mark)
+            self.findings = {key: one for key, one in self.findings.items() if key in before or key in found}
 
     # What leaves the sight of the run
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import Final
 
 import numpy as np
@@ -219,7 +220,9 @@ def _map(machine: Machine, call: Call) -> Value:
         return UNKNOWN
     guards, mark = machine.guards, machine.heap.begin()
     machine.guard()
-    element = machine.call(call.args[0], Call([machine.iterate(value)[1] for value in call.args[1:]], node=call.node))
+    inner = Call([machine.iterate(value)[1] for value in call.args[1:]], node=call.node)
+    with machine.silently() if call.node in machine.later else nullcontext():
+        element = machine.call(call.args[0], inner)
     machine.guards = guards
     machine.heap.apply(machine.heap.join({}, machine.heap.end(mark)))
     return machine.list_of(None, element)

@@ -139,6 +139,7 @@ class Statements(Expressions):
             self.assign(target, element or UNKNOWN)
 
     def _assignment(self, node: ast.Assign) -> None:
+        self.later.add(node.value)
         value = self.evaluate(node.value)
         for target in node.targets:
             self.assign(target, value)

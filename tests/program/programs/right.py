@@ -8,6 +8,7 @@ import dataclasses
 import enum
 import operator
 import sys
+import threading
 
 import numpy as np
 
@@ -176,7 +177,8 @@ class Derived(Plain):
     names: tuple[str, ...] = ("obs",)
     if len(sys.argv) > 0:
         batch, other = Batch(adv=np.ones(2)), 1
-    read = [Batch(obs=np.zeros(2))[name] for name in names]
+    for name in names:
+        print(Batch(obs=np.zeros(2))[name])
 
 
 derived = Derived(len(sys.argv) > 9)
@@ -238,3 +240,47 @@ async def in_another_thread():
 
 
 asyncio.run(in_another_thread())
+
+
+# What runs later than it is called
+
+
+def reads(batch):
+    yield batch.adv
+
+
+def gives_up(batch):
+    yield 1
+    batch.pop("adv")
+
+
+async def waits(batch):
+    await asyncio.sleep(0)
+    return batch.adv
+
+
+async def tasks():
+    batch = Batch(obs=np.zeros(2))
+    task = asyncio.create_task(waits(batch))
+    batch.adv = np.ones(2)
+    await task
+
+
+def prints(batch):
+    print(batch.adv)
+
+
+late = Batch(obs=np.zeros(2))
+late_generator = reads(late)
+late_expression = (late.adv for _ in range(3))
+late_map = map(prints, [late])
+late.adv = np.ones(2)
+print(next(late_generator), *late_expression, *late_map)
+asyncio.run(tasks())
+begun = gives_up(late)
+next(begun)
+print(late.adv)
+thread = threading.Thread(target=prints, args=(late,))
+thread.start()
+thread.join()
+del late.adv
