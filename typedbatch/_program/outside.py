@@ -56,6 +56,8 @@ def call_external(machine: Machine, name: str, call: Call) -> Value:
         return row(machine, call)
     root, _, rest = name.partition(".")
     if root == "builtins":
+        if rest == "object.__setattr__":
+            return _setattr(machine, call)
         if "." in rest:  # A method by its class, as ``list.append``.
             machine.escape_all(call)
         machine.escape_functions(call)
@@ -334,7 +336,7 @@ ROWS: Final[Mapping[str, Row]] = {
     "builtins.isinstance": _isinstance,
     "builtins.map": _map,
     "builtins.next": _next,
-    **dict.fromkeys(("builtins.object.__setattr__", "builtins.setattr"), _setattr),
+    "builtins.setattr": _setattr,
     "builtins.sorted": _sorted,
     "builtins.type": _type,
     "builtins.vars": _vars,

@@ -280,7 +280,8 @@ asyncio.run(tasks())
 begun = gives_up(late)
 next(begun)
 print(late.adv)
-thread = threading.Thread(target=prints, args=(late,))
+early = Batch(adv=np.ones(2))
+thread = threading.Thread(target=prints, args=(early,))
 thread.start()
 thread.join()
-del late.adv
+del early.adv
