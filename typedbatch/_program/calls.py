@@ -23,7 +23,7 @@ from typedbatch._program.judge import need
 from typedbatch._program.library import call_buffer_member, call_class_member, call_function, call_member, make
 from typedbatch._program.outside import KEEPS_NOTHING, call_external
 from typedbatch._program.relevance import Relevance
-from typedbatch._program.source import Program, Source
+from typedbatch._program.source import Program
 from typedbatch._program.values import (
     ARRAY,
     NONE,
@@ -196,13 +196,13 @@ class Calls(Annotations):
             return self.start((function,), Call([*call.args], call.named, None, call.has_more, call.is_starred))
         receiver = (function.receiver,) if isinstance(function, Method) else None
         if self._is_of_no_use(code, given, receiver):
+            self.escape_scopes(plain.scope)
             return self.annotated(code.returns)
         is_deep = len(self.frames) > self._deepest()
         if is_deep or sum(frame.code is code for frame in self.frames) >= _MOST_OF_ONE:
             self.escape_all(given)
             self.escape(receiver or ())
-            if is_deep:
-                self.escape_scopes(plain.scope)
+            self.escape_scopes(plain.scope)
             return self.annotated(code.returns)
         code.has_run = True
         exits, raises, quiet = self.exits, self.raises, self.quiet
@@ -302,10 +302,6 @@ class Calls(Annotations):
             return self.annotated(code.returns)
         finally:
             self.exit()
-
-    def scope_of_module(self, source: Source) -> Ref | None:
-        """Return the scope of a module that has run."""
-        raise NotImplementedError
 
     def _forget_after_yield(self, frame: Frame) -> None:
         """Take it that fields which a batch had when it was yielded, and lost afterwards, may be there."""

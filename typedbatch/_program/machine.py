@@ -23,7 +23,7 @@ from typedbatch._program.heap import (
     ScopeObject,
 )  # fmt: skip
 from typedbatch._program.report import Finding, Step
-from typedbatch._program.source import Program
+from typedbatch._program.source import Program, Source
 from typedbatch._program.values import (
     UNKNOWN,
     Array,
@@ -35,6 +35,7 @@ from typedbatch._program.values import (
     Literal,
     Member,
     Method,
+    Module,
     Partial,
     Ref,
     Result,
@@ -134,6 +135,10 @@ class Machine:
 
     def forget_attributes(self, ref: Ref) -> None:
         """Take it that the attributes of an instance may be anything else, too."""
+        raise NotImplementedError
+
+    def scope_of_module(self, source: Source) -> Ref | None:
+        """Return the scope of a module that has run."""
         raise NotImplementedError
 
     def fresh(self, cls: Atom) -> Value:
@@ -508,14 +513,34 @@ class Machine:
         while scope is not None and isinstance(self.heap.read(scope), ScopeObject):
             if scope in self.heap.let_go:
                 break
-            written = self.write_scope(scope)
-            self.steps += len(written.names)
-            for name, value in [*written.names.items()]:
-                if any(isinstance(atom, Ref) for atom in value):
-                    self.escape(tuple(atom for atom in value if isinstance(atom, Ref)))
-                    self.write_scope(scope).names[name] = union(value, UNKNOWN)
+            written, names = self.write_scope(scope), {**self.write_scope(scope).names}
+            self.steps += len(names)
+            for name, value in names.items():
+                if (scope, name) in self.rebound or any(isinstance(atom, Ref) for atom in value):
+                    written.names[name] = union(value, UNKNOWN)
             self.heap.let_go.add(scope)
+            for name, value in names.items():
+                is_rebound = (scope, name) in self.rebound
+                self.escape(tuple(atom for atom in value if isinstance(atom, Ref) or is_rebound))
+                for atom in value:
+                    self._let_go_of_home(atom)
             scope = written.parent
+
+    def _let_go_of_home(self, atom: Atom) -> None:
+        """Let go of the variables that a function, class or module may change, and of what a class holds."""
+        match atom:
+            case Function(_, scope):
+                self.escape_scopes(scope)
+            case Module(source):
+                self.escape_scopes(self.scope_of_module(source))
+            case Class():
+                self.escape_scopes(self.scope_of_module(atom.module))
+                for name, value in atom.attributes.items():
+                    self.escape(tuple(one for one in value if isinstance(one, Ref)))
+                    if name in self.vocabulary.late:
+                        atom.attributes[name] = union(value, UNKNOWN)
+            case _:
+                pass
 
     def escape_functions(self, call: Call) -> None:
         """Let go of the functions among the arguments of a call of something that keeps no batches."""
@@ -576,8 +601,9 @@ class Machine:
 
     def _run_later(self, function: Function | Method) -> None:
         """Run a function that others may call at any time, or never."""
-        code = function.code if isinstance(function, Function) else function.function.code
-        if any(frame.code is code for frame in self.frames) or len(self.frames) > _DEEPEST_HANDED_ON:
+        plain = function if isinstance(function, Function) else function.function
+        if any(frame.code is plain.code for frame in self.frames) or len(self.frames) > _DEEPEST_HANDED_ON:
+            self.escape_scopes(plain.scope)
             return
         guards, mark = self.guards, self.heap.begin()
         self.guard()

@@ -285,3 +285,26 @@ thread = threading.Thread(target=prints, args=(early,))
 thread.start()
 thread.join()
 del early.adv
+
+
+# What a call that is not followed may have done
+
+
+class Store:
+    batch = Batch(obs=np.zeros(2))
+
+
+def goes_through(state):
+    if state == "a":
+        goes_through("b")
+    elif state == "b":
+        goes_through("c")
+    elif state == "c":
+        goes_through("d")
+    else:
+        Store.batch.adv = np.ones(2)
+        called.done = np.ones(2)
+
+
+goes_through("a")
+print(Store.batch.adv, called.done)
