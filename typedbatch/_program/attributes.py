@@ -30,6 +30,7 @@ from typedbatch._program.values import (
     Atom,
     Class,
     Code,
+    Decorated,
     External,
     Factory,
     Function,
@@ -71,6 +72,9 @@ class Attributes(Machine):
         return union(*(self._bound(atom, receiver, node) for atom in attribute)) or UNKNOWN
 
     def _bound(self, atom: Atom, receiver: Atom, node: ast.AST | None) -> Value:
+        if isinstance(atom, Decorated) and isinstance(atom.function, Function):
+            self.escape((receiver,))
+            return (Decorated(Method(atom.function, receiver)),)
         if not isinstance(atom, Function):
             return (atom,)
         code = atom.code

@@ -33,6 +33,7 @@ from typedbatch._program.values import (
     Class,
     Code,
     Context,
+    Decorated,
     External,
     Factory,
     Function,
@@ -118,6 +119,10 @@ class Calls(Annotations):
                 return call_external(self, name, call)
             case Ref():
                 return self._call_object(function, call)
+            case Decorated(inner):
+                self.escape((inner,))
+                self.escape_all(call)
+                return UNKNOWN
             case Result(name) if name.partition(".")[0] in KEEPS_NOTHING:
                 self.escape_functions(call)
                 return (Result(name),) if name.startswith(("numpy", "torch")) else UNKNOWN

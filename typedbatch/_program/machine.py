@@ -30,6 +30,7 @@ from typedbatch._program.values import (
     Atom,
     Class,
     Context,
+    Decorated,
     External,
     Function,
     Literal,
@@ -567,6 +568,8 @@ class Machine:
                 todo += atom.function if isinstance(atom, Partial) else (atom.function,)
             elif isinstance(atom, Member):
                 todo.append(atom.receiver)
+            elif isinstance(atom, Decorated):
+                todo.append(atom.function)
 
     def _opened(self, ref: Ref) -> list[Atom]:
         """Open an object, and return what it holds."""

@@ -19,6 +19,7 @@ from typedbatch._program.values import (
     UNKNOWN,
     Class,
     Code,
+    Decorated,
     External,
     Factory,
     Function,
@@ -44,7 +45,7 @@ _KINDS: Final[dict[str, OneOf["property", "cached", "static", "class", "context"
 }
 """Decorators that decide what a read of the function gives."""
 _KEEP_THE_FUNCTION: Final = frozenset({
-    "cache", "checked", "enable_grad", "final", "inference_mode", "lru_cache", "no_grad", "override", "wraps",
+    "checked", "enable_grad", "final", "inference_mode", "no_grad", "override", "wraps",
 })  # fmt: skip
 _LEAVE_OUT: Final = ("overload",)
 _OF_ANNOTATIONS: Final = ("jaxtyping", "torch", "typedbatch", "typing")
@@ -269,7 +270,9 @@ class Run(Statements):
         if all(isinstance(atom, (Function, Method, Partial)) for atom in found):
             return self.call(found, Call([value], node=node))
         libraries = {atom.name.partition(".")[0] if isinstance(atom, (External, Result)) else "" for atom in found}
-        return value if libraries.issubset(_OF_ANNOTATIONS) else UNKNOWN
+        if libraries.issubset(_OF_ANNOTATIONS):
+            return value
+        return tuple(Decorated(one) if isinstance(one, (Function, Method)) else UNKNOWN[0] for one in value)
 
     # Classes
 

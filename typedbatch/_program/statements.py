@@ -333,11 +333,15 @@ class Statements(Expressions):
     # Loops
 
     def _for(self, node: ast.For | ast.AsyncFor) -> None:
-        items, element = self.iterate(self.evaluate(node.iter), node.iter)
+        iterated = self.evaluate(node.iter)
+        items, element = self.iterate(iterated, node.iter)
         if not self.is_alive():
             return
         if items is not None and len(items) <= _MOST_ROUNDS:
             self._loop(node, [partial(self.assign, node.target, item) for item in items], is_known=True)
+            later, element = self.iterate(iterated, node.iter)
+            if self.is_alive() and later != items:  # It has grown meanwhile.
+                self._loop(node, [partial(self.assign, node.target, element)] * self._rounds())
         else:
             any_item = union(element, *(items or ()))
             self._loop(node, [partial(self.assign, node.target, any_item)] * self._rounds())

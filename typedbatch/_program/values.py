@@ -163,6 +163,13 @@ class Context(Atom):
 
 
 @dataclass(frozen=True, slots=True)
+class Decorated(Atom):
+    """A function with a decorator that may do anything, and so may call it with anything."""
+
+    function: Function | Method
+
+
+@dataclass(frozen=True, slots=True)
 class Super(Atom):
     """``super()`` in a method of a class."""
 

@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import dataclasses
 import enum
+import functools
 import operator
 import sys
 import threading
@@ -308,3 +309,19 @@ def goes_through(state):
 
 goes_through("a")
 print(Store.batch.adv, called.done)
+
+
+@functools.lru_cache
+def remembered_by_a_library():
+    called.logged = np.ones(2)
+    return Batch(obs=np.zeros(2))
+
+
+remembered_by_a_library().adv = np.ones(2)
+print(remembered_by_a_library().adv, called.logged)
+
+grows = [Batch(obs=np.zeros(2))]
+for grown in grows:
+    if len(grows) < 2:
+        grows.append(Batch(adv=np.ones(2)))
+print(grown.adv)
