@@ -75,6 +75,8 @@ class Attributes(Machine):
         if isinstance(atom, Decorated) and isinstance(atom.function, Function):
             self.escape((receiver,))
             return (Decorated(Method(atom.function, receiver)),)
+        if isinstance(atom, Result) and atom.name == "functools.partialmethod":
+            self.escape((receiver,))
         if not isinstance(atom, Function):
             return (atom,)
         code = atom.code
@@ -226,13 +228,22 @@ class Attributes(Machine):
                 if name != "meta":
                     self._set_of_batch(atom, name, given, is_sure=is_sure, node=node)
             elif isinstance(found, InstanceObject) and isinstance(atom, Ref):
-                if attribute_of(found.owner, "__setattr__"):
+                if attribute_of(found.owner, "__setattr__") or self._is_set_by_class(found, name):
                     self.escape((*given, atom))
                     given = union(given, UNKNOWN)
                 if self.call_special(atom, f"{name}.setter", [given]) is None:
                     self._set_of_instance(atom, name, given, is_sure=is_sure)
             elif atom in UNKNOWN or isinstance(atom, Result):
                 self.escape(given)
+
+    def _is_set_by_class(self, instance: InstanceObject, name: str) -> bool:
+        """Return whether what a class holds under a name may be a descriptor, which decides what is set."""
+        for atom in attribute_of(instance.owner, name) or ():
+            found = self.object_at(atom)
+            has_set = isinstance(found, InstanceObject) and attribute_of(found.owner, "__set__") is not None
+            if has_set or atom in UNKNOWN:
+                return True
+        return False
 
     def _set_of_batch(self, ref: Ref, name: str, given: Value, *, is_sure: bool, node: ast.AST | None) -> None:
         if is_sure:
@@ -320,9 +331,11 @@ class Attributes(Machine):
         key = literal_of(index)
         for atom in value:
             found = self.object_at(atom)
-            if not isinstance(atom, Ref) or not self.is_alive():
-                continue
-            if isinstance(found, BatchObject):
+            if not self.is_alive():
+                return
+            if not isinstance(atom, Ref):
+                self.escape(given)
+            elif isinstance(found, BatchObject):
                 if key is not None and isinstance(key.value, str):
                     self.set_attribute(value, key.value, given, node)
                     return

@@ -360,7 +360,11 @@ class Calls(Annotations):
 
     def _construct(self, cls: Class, call: Call) -> Value:
         if declared_fields(cls) is not None:
-            return make(self, call, cls)
+            made = make(self, call, cls)
+            if attribute_of(cls, "__init__"):
+                self.escape_all(call)
+                self.escape(made)
+            return made
         bases = base_names(cls)
         has_metaclass = any(isinstance(base, Class) and base.has_metaclass for base in lineage(cls))
         if (

@@ -38,7 +38,12 @@ from typedbatch._program.values import (
 from typedbatch._program.vocabulary import last_name
 
 _MOST_ROUNDS: Final = 16
-_STARTING: Final = ("create_task", "ensure_future", "gather")
+_USING: Final = frozenset({
+    "all", "any", "cat", "deque", "dict", "enumerate", "extend", "filter", "from_rows", "join", "list", "map", "max",
+    "min", "next", "reversed", "run", "run_until_complete", "set", "sorted", "stack", "sum", "tqdm", "tuple", "update",
+    "wait_for", "zip",
+})  # fmt: skip
+"""Names of functions that run a generator or coroutine at once, or as a loop around them does."""
 """Items of a display that a loop goes through one by one."""
 _Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 
@@ -169,7 +174,12 @@ class Expressions(Calls):
 
     # Displays
 
+    def keeps(self, *nodes: ast.expr | None) -> None:
+        """Take note that expressions are kept, so that generators and coroutines among them run later."""
+        self.later.update(node for node in nodes if isinstance(node, (ast.Call, ast.GeneratorExp)))
+
     def _display(self, node: ast.List | ast.Tuple | ast.Set) -> Value:
+        self.keeps(*node.elts)
         items: list[Value] = []
         others: Value = ()
         is_known = True
@@ -254,6 +264,8 @@ class Expressions(Calls):
         if isinstance(node.op, ast.Not):
             truth = self.truth(value)
             return UNKNOWN if truth is None else constant(not truth)
+        if self._may_change(value):
+            return UNKNOWN
         found = literal_of(value)
         if isinstance(node.op, ast.USub) and found is not None and isinstance(found.value, int):
             return constant(-found.value)
@@ -350,8 +362,8 @@ class Expressions(Calls):
             return self._super()
         function = self.evaluate(node.func)
         call = Call(node=node)
-        if last_name(node.func) in _STARTING:
-            self.later.update(node.args)
+        if last_name(node.func) not in _USING:
+            self.keeps(*node.args)
         for child in node.args:
             self._add_argument(call, child)
         for keyword in node.keywords:
@@ -482,6 +494,7 @@ class Expressions(Calls):
         return may_skip, False
 
     def _named(self, node: ast.NamedExpr) -> Value:
+        self.keeps(node.value)
         value = self.evaluate(node.value)
         self.assign(node.target, value)
         return value

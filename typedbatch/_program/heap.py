@@ -232,6 +232,11 @@ class Heap:
         self.shared: dict[Ref, None] = {}
         self.let_go: set[Ref] = set()
 
+    def before(self, ref: Ref) -> Object | None:
+        """Return an object as it was before the innermost branch."""
+        before = self._layers[-1].before
+        return before[ref] if ref in before else self._objects.get(ref)
+
     def add(self, made: Object) -> Ref:
         """Add an object."""
         ref = Ref(self.writer)

@@ -69,6 +69,8 @@ def call_external(machine: Machine, name: str, call: Call) -> Value:
     if root in ("numpy", "torch"):
         is_plain = all(machine.is_plain(value) for value in call.values())
         if rest in _MAKE_ARRAYS:
+            if not is_plain:  # An array of objects holds them.
+                machine.escape_all(call)
             return ARRAY if is_plain else UNKNOWN
         if not is_plain:
             is_elementwise = root == "numpy" and isinstance(getattr(np, rest, None), np.ufunc)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any, Final
 from typing import Literal as OneOf
 
-from typedbatch._program.classes import attribute_of, declared_fields
+from typedbatch._program.classes import attribute_of, declared_fields, lineage
 from typedbatch._program.frames import Call, Frame
 from typedbatch._program.heap import BatchObject, DictObject, Field, InstanceObject, ListObject, ScopeObject
 from typedbatch._program.machine import BudgetError
@@ -29,6 +29,7 @@ from typedbatch._program.values import (
     Ref,
     Result,
     Value,
+    text_of,
     union,
 )  # fmt: skip
 from typedbatch._program.vocabulary import imported_names, last_name
@@ -214,8 +215,10 @@ class Run(Statements):
             self.load(source)
         for alias in node.names:
             if alias.name == "*":
-                for name, value in (self._names_of(source) if source is not None else {}).items():
-                    if not name.startswith("_"):
+                names = self._names_of(source) if source is not None else {}
+                listed = {text_of(one) for one in self.iterate(names.get("__all__", ()))[0] or ()}
+                for name, value in names.items():
+                    if name in listed or (not listed and not name.startswith("_")):
                         self.set_name(name, value)
                 continue
             full = f"{base}.{alias.name}" if base else alias.name
@@ -296,6 +299,8 @@ class Run(Statements):
             if self.is_alive():
                 self._run_in_class(statement, cls, outer)
         self.frame.scope = outer
+        if any(isinstance(base, Class) and base.has_metaclass for base in lineage(cls)):
+            cls.attributes = {name: union(value, UNKNOWN) for name, value in cls.attributes.items()}
         hook = attribute_of(cls, "__init_subclass__", after=cls)
         if hook is not None and self.is_alive():
             named = {one.arg: self.evaluate(one.value) for one in node.keywords if one.arg is not None}

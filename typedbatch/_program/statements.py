@@ -139,7 +139,7 @@ class Statements(Expressions):
             self.assign(target, element or UNKNOWN)
 
     def _assignment(self, node: ast.Assign) -> None:
-        self.later.add(node.value)
+        self.keeps(node.value)
         value = self.evaluate(node.value)
         for target in node.targets:
             self.assign(target, value)
@@ -362,7 +362,7 @@ class Statements(Expressions):
         self, node: ast.For | ast.AsyncFor | ast.While, rounds: Sequence[Callable[[], None]], *, is_known: bool = False
     ) -> None:
         """Run the rounds of a loop. Unless their number is known, each may be the last."""
-        guards, loop = self.guards, Loop(self.heap.begin())
+        guards, loop, moving = self.guards, Loop(self.heap.begin()), dict[str, Value]()
         self.frame.loops.append(loop)
         for number, begin in enumerate(rounds, 1):
             if not self.is_alive():
@@ -376,6 +376,8 @@ class Statements(Expressions):
             if self.is_alive():
                 self.run_block(node.body)
             self.trial, self.guards = trial, guards
+            if not is_known and number == len(rounds):
+                moving = self._moving(loop.round_mark)
             changes = self.heap.end(loop.round_mark)
             for other in loop.continues:
                 changes = self.heap.join(changes, other)
@@ -386,7 +388,27 @@ class Statements(Expressions):
         for other in loop.breaks:
             changes = self.heap.join(changes, other)
         is_endless = isinstance(node, ast.While) and isinstance(node.test, ast.Constant)
+        further = {name: self._older(value) for name, value in moving.items()}
         self.heap.apply({} if changes is None and not is_known and not is_endless else changes)
+        for name, value in further.items():
+            if value and self.is_alive():
+                self.escape(value)
+                self.set_name(name, union(self.lookup(name), UNKNOWN))
+
+    def _moving(self, mark: int) -> dict[str, Value]:
+        """Return what variables have become in a round of a loop that they were not before, as ``node = node.next``."""
+        scope, changes = self.frame.scope, self.heap.since(mark)
+        after, before = changes.get(scope), self.heap.before(scope)
+        if not isinstance(after, ScopeObject) or not isinstance(before, ScopeObject):
+            return {}
+        return {
+            name: tuple(atom for atom in value if isinstance(atom, Ref) and atom not in before.names.get(name, ()))
+            for name, value in after.names.items()
+        }
+
+    def _older(self, value: Value) -> Value:
+        """Return the objects of a value that are there before a loop."""
+        return tuple(atom for atom in value if self.object_at(atom) is not None)
 
     def _break(self, node: ast.Break) -> None:
         if self.frame.loops:
@@ -403,6 +425,7 @@ class Statements(Expressions):
     # Exits
 
     def _return(self, node: ast.Return) -> None:
+        self.keeps(node.value)
         value = self.evaluate(node.value) if node.value is not None else NONE
         if self.is_alive():
             code = self.frame.code
@@ -424,7 +447,7 @@ class Statements(Expressions):
             self.attempts[-1].raised.append(self.heap.since(self.attempts[-1].mark))
 
     def _try(self, node: ast.Try | ast.TryStar) -> None:
-        guards, attempt = self.guards, Attempt(self.heap.begin())
+        guards, attempt, first = self.guards, Attempt(self.heap.begin()), len(self.frame.returns)
         handles, asks = _handled([handler.type for handler in node.handlers])
         self.frame.handles += handles
         self.frame.asks += asks
@@ -455,6 +478,7 @@ class Statements(Expressions):
             ended = self.heap.join(ended, self.heap.end(mark))
         if node.finalbody:
             self.attempts.pop()
+            self._finish_returns(first, node.finalbody)
             self._run_finally(node, ended, at_raise, passing.raised)
         else:
             self.heap.apply(ended)
@@ -472,6 +496,17 @@ class Statements(Expressions):
         self.run_block(node.finalbody)
         if ended is None:
             self.heap.is_alive = False
+
+    def _finish_returns(self, first: int, body: list[ast.stmt]) -> None:
+        """Run the ``finally`` of a ``try`` after each ``return`` in it."""
+        for at, (value, changes) in [*enumerate(self.frame.returns)][first:]:
+            mark = self.heap.begin()
+            with self.silently():
+                self.heap.apply(changes)
+                self.run_block(body)
+                if self.is_alive():
+                    self.frame.returns[at] = (value, self.heap.since(self.frame.mark))
+            self.heap.end(mark)
 
     def _pass_on(self, at_raise: Changes, body: list[ast.stmt]) -> None:
         """Note what the ``try`` around finds if an exception passes through the ``finally`` of this one."""
@@ -518,6 +553,9 @@ class Statements(Expressions):
         if not self.is_alive():
             return
         mark, suppressed = self.heap.begin(), _suppressed(item.context_expr)
+        attempt = Attempt(mark)
+        if suppressed is not None:
+            self.attempts.append(attempt)
         expects = _expects_mistakes(item.context_expr)
         self.quiet += expects
         handles, asks = _handled(suppressed or [])
@@ -528,7 +566,11 @@ class Statements(Expressions):
         self.frame.handles -= handles
         self.frame.asks -= asks
         ended = self.heap.end(mark)
-        self.heap.apply(self.heap.join({}, ended) if suppressed is not None else ended)
+        if suppressed is not None:
+            self.attempts.pop()
+            for other in ({}, *attempt.raised):
+                ended = self.heap.join(ended, other)
+        self.heap.apply(ended)
         for ref in left:
             for name in ("__exit__", "__aexit__"):
                 if self.is_alive():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import dataclasses
 import enum
 import functools
@@ -325,3 +326,93 @@ for grown in grows:
     if len(grows) < 2:
         grows.append(Batch(adv=np.ones(2)))
 print(grown.adv)
+
+
+# Orders of classes, exits and loops
+
+
+class Top:
+    def run(self, batch):
+        batch.top = np.ones(2)
+
+
+class Left(Top):
+    def run(self, batch):
+        super().run(batch)
+
+
+class Right(Top):
+    def run(self, batch):
+        super().run(batch)
+        batch.right = np.ones(2)
+
+
+class Both(Left, Right):
+    pass
+
+
+ran = Batch(obs=np.zeros(2))
+Both().run(ran)
+print(ran.right)
+
+
+def returns_before():
+    batch = Batch(obs=np.zeros(2))
+    try:
+        return batch
+    finally:
+        batch.adv = np.ones(2)
+
+
+print(returns_before().adv)
+with contextlib.suppress(ValueError):
+    ran.adv = np.ones(2)
+    raise ValueError
+print(ran.adv)
+
+
+class Node:
+    def __init__(self, batch, after=None):
+        self.batch, self.after = batch, after
+
+
+end = Batch(obs=np.zeros(2))
+node = Node(end)
+node = Node(Batch(), Node(Batch(), Node(Batch(), Node(Batch(), node))))
+while node is not None:
+    node.batch.adv = np.ones(2)
+    node = node.after
+print(end.adv)
+
+
+class Setting:
+    def __set_name__(self, owner, name):
+        self.name = f"_{name}"
+
+    def __get__(self, instance, owner=None):
+        return getattr(instance, self.name)
+
+    def __set__(self, instance, value):
+        setattr(instance, self.name, Batch(value, adv=np.ones(2)))
+
+
+class Holder:
+    batch = Setting()
+
+
+holder = Holder()
+holder.batch = Batch(obs=np.zeros(2))
+print(holder.batch.adv)
+
+objects = np.array([ran, None], object)
+objects[0].ret = np.ones(2)
+print(ran.ret)
+
+
+class Own(Batch):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.adv = np.ones(2)
+
+
+print(Own(obs=np.zeros(2)).adv)
