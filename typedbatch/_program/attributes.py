@@ -30,12 +30,14 @@ from typedbatch._program.values import (
     Atom,
     Class,
     Code,
+    Decorated,
     External,
     Factory,
     Function,
     Member,
     Method,
     Module,
+    Partial,
     Ref,
     Result,
     Super,
@@ -70,6 +72,11 @@ class Attributes(Machine):
         return union(*(self._bound(atom, receiver, node) for atom in attribute)) or UNKNOWN
 
     def _bound(self, atom: Atom, receiver: Atom, node: ast.AST | None) -> Value:
+        if isinstance(atom, Decorated) and isinstance(atom.function, Function):
+            self.escape((receiver,))
+            return (Decorated(Method(atom.function, receiver)),)
+        if isinstance(atom, Result) and atom.name == "functools.partialmethod":
+            self.escape((receiver,))
         if not isinstance(atom, Function):
             return (atom,)
         code = atom.code
@@ -83,6 +90,20 @@ class Attributes(Machine):
         if code.kind == "cached" and self.is_alive() and isinstance(receiver, Ref):
             self._set_of_instance(receiver, code.name, value, is_sure=True)
         return value
+
+    def class_of(self, value: Value) -> Value:
+        """Return the classes of instances, and anything for other values."""
+        found = [self.object_at(atom) for atom in value]
+        owners = [(one.owner,) if isinstance(one, InstanceObject) else UNKNOWN for one in found]
+        is_sure = all(isinstance(one, InstanceObject) and not one.may_be_derived for one in found)
+        return union(*owners, () if is_sure else UNKNOWN)
+
+    def forget_attributes(self, ref: Ref) -> None:
+        """Take it that the attributes of an instance may be anything else, too."""
+        written = self.heap.write(ref)
+        assert isinstance(written, InstanceObject)
+        written.attributes = {name: union(value, UNKNOWN) for name, value in written.attributes.items()}
+        self.escape((ref,))
 
     def _class_of(self, receiver: Atom, code: Code) -> Atom:
         found = self.object_at(receiver)
@@ -132,9 +153,16 @@ class Attributes(Machine):
                 return UNKNOWN
 
     def _attribute_of_instance(self, ref: Ref, found: InstanceObject, name: str, node: ast.AST | None) -> Value:
+        if name == "__class__":
+            return self.class_of((ref,))
+        if name == "__dict__":
+            self.forget_attributes(ref)
+            return UNKNOWN
         if name in found.attributes:
             return found.attributes[name]
         attribute = attribute_of(found.owner, name)
+        if attribute is None and attribute_of(found.owner, "__getattr__"):
+            self.escape((ref,))
         if attribute is None:
             if name == "start" and base_names(found.owner) & _RUN_WHEN_STARTED:
                 self.start(self.bound(attribute_of(found.owner, "run") or UNKNOWN, ref, node), Call())
@@ -145,6 +173,9 @@ class Attributes(Machine):
 
     def _attribute_of_class(self, cls: Class, name: str) -> Value:
         found = attribute_of(cls, name)
+        names = base_names(cls)
+        if names & {"Enum", "Flag"} and not names & {"str", "int"}:
+            return UNKNOWN  # A member is not its value.
         if found is None:
             is_member = name in MEMBERS and declared_fields(cls) is not None
             return (Member(cls, name),) if is_member or name == "__new__" else UNKNOWN
@@ -171,6 +202,8 @@ class Attributes(Machine):
         found = self.object_at(receiver)
         cls = found.owner if isinstance(found, InstanceObject) else receiver if isinstance(receiver, Class) else owner
         attribute = attribute_of(cls, name, after=owner)
+        if attribute is None and name == "__setattr__":
+            return (Partial((External("builtins.setattr"),), ((receiver,),), ()),)
         if attribute is None:
             return (External("builtins.object"),) if name == "__init__" else UNKNOWN
         return self.bound(attribute, receiver, node)
@@ -190,15 +223,27 @@ class Attributes(Machine):
             if isinstance(atom, Module):
                 self.set_in_module(atom.source, name, given)
             elif isinstance(atom, Class):
-                atom.attributes[name] = union(given, atom.attributes.get(name, ()))
+                atom.attributes[name] = union(given, attribute_of(atom, name) or ())
             elif isinstance(found, BatchObject) and isinstance(atom, Ref):
                 if name != "meta":
                     self._set_of_batch(atom, name, given, is_sure=is_sure, node=node)
             elif isinstance(found, InstanceObject) and isinstance(atom, Ref):
+                if attribute_of(found.owner, "__setattr__") or self._is_set_by_class(found, name):
+                    self.escape((*given, atom))
+                    given = union(given, UNKNOWN)
                 if self.call_special(atom, f"{name}.setter", [given]) is None:
                     self._set_of_instance(atom, name, given, is_sure=is_sure)
             elif atom in UNKNOWN or isinstance(atom, Result):
                 self.escape(given)
+
+    def _is_set_by_class(self, instance: InstanceObject, name: str) -> bool:
+        """Return whether what a class holds under a name may be a descriptor, which decides what is set."""
+        for atom in attribute_of(instance.owner, name) or ():
+            found = self.object_at(atom)
+            has_set = isinstance(found, InstanceObject) and attribute_of(found.owner, "__set__") is not None
+            if has_set or atom in UNKNOWN:
+                return True
+        return False
 
     def _set_of_batch(self, ref: Ref, name: str, given: Value, *, is_sure: bool, node: ast.AST | None) -> None:
         if is_sure:
@@ -218,6 +263,8 @@ class Attributes(Machine):
         """Delete a field of what may be batches."""
         for atom in value:
             batch = self.batch_at(atom)
+            if isinstance(found := self.object_at(atom), InstanceObject) and isinstance(atom, Ref):
+                self._set_of_instance(atom, name, union(UNKNOWN, found.attributes.get(name, ())), is_sure=True)
             if batch is None or not isinstance(atom, Ref):
                 continue
             if name not in batch.fields:
@@ -284,9 +331,11 @@ class Attributes(Machine):
         key = literal_of(index)
         for atom in value:
             found = self.object_at(atom)
-            if not isinstance(atom, Ref) or not self.is_alive():
-                continue
-            if isinstance(found, BatchObject):
+            if not self.is_alive():
+                return
+            if not isinstance(atom, Ref):
+                self.escape(given)
+            elif isinstance(found, BatchObject):
                 if key is not None and isinstance(key.value, str):
                     self.set_attribute(value, key.value, given, node)
                     return
@@ -296,7 +345,7 @@ class Attributes(Machine):
                 if self.call_special(atom, "__setitem__", [index, given]) is None:
                     self.escape(given)
             else:
-                self._set_in_container(atom, index, given, is_only=len(value) == 1)
+                self._set_in_container(atom, index, given, is_only=self.is_one(value))
 
     def _set_in_container(self, ref: Ref, index: Value, given: Value, *, is_only: bool) -> None:
         found, key = self.heap.write(ref), literal_of(index)
@@ -304,6 +353,7 @@ class Attributes(Machine):
             found.element, found.items = union(found.any_item, given), None
         elif isinstance(found, DictObject) and key is not None:
             found.items[key.value] = given if is_only else union(given, found.items.get(key.value, ()))
+            found.is_exact = found.is_exact and is_only
         elif isinstance(found, DictObject):
             found.rest, found.is_exact = union(found.rest, given), False
 

@@ -6,7 +6,7 @@ import ast
 from typing import Final
 
 from typedbatch._program.annotations import Annotations
-from typedbatch._program.classes import attribute_of, base_names, declared_fields, is_protocol, lineage
+from typedbatch._program.classes import PLAIN_BASES, attribute_of, base_names, declared_fields, is_protocol, lineage
 from typedbatch._program.containers import call_dict_member, call_list_member
 from typedbatch._program.frames import Call, Frame
 from typedbatch._program.heap import (
@@ -17,12 +17,13 @@ from typedbatch._program.heap import (
     Field,
     InstanceObject,
     ListObject,
+    ScopeObject,
 )  # fmt: skip
 from typedbatch._program.judge import need
 from typedbatch._program.library import call_buffer_member, call_class_member, call_function, call_member, make
 from typedbatch._program.outside import KEEPS_NOTHING, call_external
 from typedbatch._program.relevance import Relevance
-from typedbatch._program.source import Program, Source
+from typedbatch._program.source import Program
 from typedbatch._program.values import (
     ARRAY,
     NONE,
@@ -32,6 +33,7 @@ from typedbatch._program.values import (
     Class,
     Code,
     Context,
+    Decorated,
     External,
     Factory,
     Function,
@@ -44,6 +46,7 @@ from typedbatch._program.values import (
     constant,
     union,
 )  # fmt: skip
+from typedbatch._program.vocabulary import last_name
 
 _DEEPEST: Final = 14
 _DEEPEST_LATER: Final = 4
@@ -55,8 +58,10 @@ _MOST_ITERATED: Final = 8
 _PER_CALL: Final = 3
 _OFTEN: Final = 20
 """Most calls that are followed of a function that has to do with no batch."""
-_PLAIN_BASES: Final = frozenset({"object", "Module", "Generic", "ABC", "Protocol"})
-"""Classes whose constructors keep nothing of their arguments."""
+_EXITS: Final = frozenset({
+    "_exit", "abort", "assert_never", "error", "exit", "fail", "quit", "skip", "xfail",
+})  # fmt: skip
+"""Names of functions that end the program, or the test."""
 
 
 class Calls(Annotations):
@@ -77,6 +82,7 @@ class Calls(Annotations):
             if all(map(self.is_batch, receivers)) and self.is_one(receivers):
                 return union(*(self._call(atom, call) for atom in function))
         elif len(function) > _MOST_CALLED:
+            self.escape(function[_MOST_CALLED:])
             function = (*function[:_MOST_CALLED], *UNKNOWN)
         found: list[Value] = []
         joined: Changes | None = None
@@ -90,6 +96,8 @@ class Calls(Annotations):
     def _call(self, function: Atom, call: Call) -> Value:
         if not self.is_alive():
             return UNKNOWN
+        if isinstance(call.node, ast.Call) and last_name(call.node.func) in _EXITS:
+            self.may_raise()
         match function:
             case Function() | Method(Function()):
                 return self.activate(function, call)
@@ -111,6 +119,10 @@ class Calls(Annotations):
                 return call_external(self, name, call)
             case Ref():
                 return self._call_object(function, call)
+            case Decorated(inner):
+                self.escape((inner,))
+                self.escape_all(call)
+                return UNKNOWN
             case Result(name) if name.partition(".")[0] in KEEPS_NOTHING:
                 self.escape_functions(call)
                 return (Result(name),) if name.startswith(("numpy", "torch")) else UNKNOWN
@@ -184,18 +196,22 @@ class Calls(Annotations):
         if code.kind == "context" and call is not None and not enters:
             return (Context(function, tuple(call.args), tuple(call.named.items())),)
         self.step(_PER_CALL)
+        is_lazy = code.is_generator or isinstance(code.node, ast.AsyncFunctionDef)
+        if is_lazy and call is not None and call.node in self.later and not enters:
+            return self.start((function,), Call([*call.args], call.named, None, call.has_more, call.is_starred))
         receiver = (function.receiver,) if isinstance(function, Method) else None
         if self._is_of_no_use(code, given, receiver):
+            self.escape_scopes(plain.scope)
             return self.annotated(code.returns)
         is_deep = len(self.frames) > self._deepest()
         if is_deep or sum(frame.code is code for frame in self.frames) >= _MOST_OF_ONE:
             self.escape_all(given)
             self.escape(receiver or ())
-            if is_deep:
-                self.escape_scopes(plain.scope)
+            self.escape_scopes(plain.scope)
             return self.annotated(code.returns)
         code.has_run = True
-        exits, quiet, guards, trial = self.exits, self.quiet, self.guards, self.trial
+        exits, raises, quiet = self.exits, self.raises, self.quiet
+        guards, trial = self.guards, self.trial
         frame = Frame(code, code.module, self.scope(plain.scope), self.next_frame(), call=given.node)
         caller = self.frames[-1] if self.frames else None
         frame.mark = self.heap.begin()
@@ -205,7 +221,7 @@ class Calls(Annotations):
             value = self._anything(code) if code.is_stub else self._run_body(code)
         finally:
             self.exit()
-            self.exits, self.quiet, self.guards, self.trial = exits, quiet, guards, trial
+            self.exits, self.quiet, self.guards, self.trial = exits + self.raises - raises, quiet, guards, trial
         ended = self.heap.end(frame.mark)
         return self._returned(frame, code, value, ended)
 
@@ -292,10 +308,6 @@ class Calls(Annotations):
         finally:
             self.exit()
 
-    def scope_of_module(self, source: Source) -> Ref | None:
-        """Return the scope of a module that has run."""
-        raise NotImplementedError
-
     def _forget_after_yield(self, frame: Frame) -> None:
         """Take it that fields which a batch had when it was yielded, and lost afterwards, may be there."""
         for ref, fields in frame.yielded:
@@ -319,13 +331,10 @@ class Calls(Annotations):
             for parameter in every:
                 if parameter.arg not in names:
                     names[parameter.arg] = self.annotated(parameter.annotation)
-        defaults = [*zip(positional[len(positional) - len(syntax.defaults) :], syntax.defaults, strict=True)]
-        defaults += [(one, node) for one, node in zip(syntax.kwonlyargs, syntax.kw_defaults, strict=True) if node]
-        inner, frame.scope = frame.scope, scope
-        for parameter, node in defaults:
-            if parameter.arg not in names:
-                names[parameter.arg] = self.evaluate(node)
-        frame.scope = inner
+        found = self.heap.read(scope)
+        for parameter in every:
+            if parameter.arg not in names and isinstance(found, ScopeObject) and f".{parameter.arg}" in found.names:
+                names[parameter.arg] = found.names[f".{parameter.arg}"]
         if syntax.vararg is not None:
             rest = args[len(positional) :]
             more = UNKNOWN if given.is_starred else ()
@@ -351,10 +360,18 @@ class Calls(Annotations):
 
     def _construct(self, cls: Class, call: Call) -> Value:
         if declared_fields(cls) is not None:
-            return make(self, call, cls)
+            made = make(self, call, cls)
+            if attribute_of(cls, "__init__"):
+                self.escape_all(call)
+                self.escape(made)
+            return made
         bases = base_names(cls)
         has_metaclass = any(isinstance(base, Class) and base.has_metaclass for base in lineage(cls))
-        if has_metaclass or bases & {"Enum", "IntEnum", "StrEnum", "Protocol"}:
+        if (
+            has_metaclass
+            or attribute_of(cls, "__new__") is not None
+            or bases & {"Enum", "IntEnum", "StrEnum", "Protocol"}
+        ):
             self.escape_all(call)
             return UNKNOWN
         if "TypedDict" in bases:
@@ -371,7 +388,7 @@ class Calls(Annotations):
         post = attribute_of(cls, "__post_init__")
         if post is not None:
             self.call(self.bound(post, ref, call.node), Call(node=call.node))
-        elif not fields and bases - _PLAIN_BASES:
+        elif not fields and bases - PLAIN_BASES:
             self.escape_all(call)
         return (ref,)
 
@@ -407,6 +424,7 @@ class Calls(Annotations):
         """Return the items that iteration gives, or None if they are not known one by one, and what an item may be."""
         if len(value) > 1:
             if len(value) >= _MOST_ITERATED:
+                self.escape(value)
                 return None, UNKNOWN
             return None, union(*(self.iterate((atom,), node)[1] for atom in value))
         atom = value[0] if value else UNKNOWN[0]

@@ -8,19 +8,27 @@ from typedbatch._program.shipped import Declared, declared_by, shipped
 from typedbatch._program.values import Atom, Class, External, Value
 from typedbatch.batch import Batch
 
+PLAIN_BASES: Final = frozenset({"object", "Module", "Generic", "ABC", "Protocol"})
+"""Classes whose constructors keep nothing of their arguments, and whose instances are true."""
 _RECORD: Final = "typedbatch.BatchRecord"
 
 
 def lineage(cls: Atom) -> list[Atom]:
     """Return a class with all that it derives from, nearest first; a class that derives from itself is left out."""
-    found: dict[Atom, None] = {cls: None}
-    todo = list(reversed(cls.bases)) if isinstance(cls, Class) else []
-    while todo:
-        base = todo.pop()
-        if base not in found:
-            found[base] = None
-            todo += reversed(base.bases) if isinstance(base, Class) else []
-    return list(found)
+    seen: set[Atom] = {cls}
+    found: list[Atom] = []
+    todo = [(cls, False)]
+    while todo:  # A class comes after all that derive from it: the order is reversed at the end.
+        one, is_done = todo.pop()
+        if is_done or not isinstance(one, Class):
+            found.append(one)
+            continue
+        todo.append((one, True))
+        for base in one.bases:
+            if base not in seen:
+                seen.add(base)
+                todo.append((base, False))
+    return found[::-1]
 
 
 def base_names(cls: Atom) -> set[str]:

@@ -25,7 +25,8 @@ def call_list_member(machine: Machine, ref: Ref, name: str, call: Call) -> Value
     if name in _ADDING:
         given = call.first or UNKNOWN
         items = _list(machine, ref, given)
-        if items is not None and not machine.guards and call.first is not None and not machine.frame.loops:
+        is_next = call.first is not None and ref not in machine.many
+        if items is not None and not machine.guards and is_next and not machine.frame.loops:
             _written(machine, ref).items = (*items, given)
         return NONE
     if name in _TAKING:
@@ -38,6 +39,8 @@ def call_list_member(machine: Machine, ref: Ref, name: str, call: Call) -> Value
     if name in _REORDERING:
         _list(machine, ref, ())
         return NONE
+    if name.startswith("__"):
+        machine.escape((ref, *(atom for value in call.values() for atom in value)))
     machine.escape_functions(call)
     return UNKNOWN
 
@@ -94,20 +97,25 @@ def call_dict_member(machine: Machine, ref: Ref, name: str, call: Call) -> Value
             copied = found.copy()
             return (machine.heap.add(copied),)
         case "clear":
-            written_dict(machine, ref).items = {}
+            if ref not in machine.many:
+                written_dict(machine, ref).items = {}
             return NONE
         case _:
+            if name.startswith("__"):
+                machine.escape((ref, *(atom for value in call.values() for atom in value)))
             machine.escape_functions(call)
             return UNKNOWN
 
 
 def update(machine: Machine, ref: Ref, value: Value) -> None:
     """Add the items of another dict."""
+    is_one = machine.is_one(value) and ref not in machine.many
     for atom in value:
         given, written = machine.object_at(atom), written_dict(machine, ref)
         if isinstance(given, DictObject):
-            written.items.update(given.items)
-            written.is_exact &= given.is_exact
+            before = {} if is_one else {key: written.items.get(key, ()) for key in given.items}
+            written.items.update({key: union(one, before.get(key, ())) for key, one in given.items.items()})
+            written.is_exact &= given.is_exact and is_one
             written.rest = union(written.rest, given.rest)
         else:
             written.is_exact, written.rest = False, union(written.rest, UNKNOWN)

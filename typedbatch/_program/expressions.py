@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from typedbatch._program.calls import Calls
-from typedbatch._program.classes import attribute_of
+from typedbatch._program.classes import PLAIN_BASES, attribute_of, base_names, lineage
 from typedbatch._program.containers import update
 from typedbatch._program.frames import Call
 from typedbatch._program.heap import BatchObject, DictObject, InstanceObject, Key, ListObject, ScopeObject
@@ -35,8 +35,15 @@ from typedbatch._program.values import (
     text_of,
     union,
 )  # fmt: skip
+from typedbatch._program.vocabulary import last_name
 
 _MOST_ROUNDS: Final = 16
+_USING: Final = frozenset({
+    "all", "any", "cat", "deque", "dict", "enumerate", "extend", "filter", "from_rows", "join", "list", "map", "max",
+    "min", "next", "reversed", "run", "run_until_complete", "set", "sorted", "stack", "sum", "tqdm", "tuple", "update",
+    "wait_for", "zip",
+})  # fmt: skip
+"""Names of functions that run a generator or coroutine at once, or as a loop around them does."""
 """Items of a display that a loop goes through one by one."""
 _Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 
@@ -60,7 +67,7 @@ class Expressions(Calls):
             ast.GeneratorExp: self._comprehension,
             ast.IfExp: self._if,
             ast.JoinedStr: self._joined_text,
-            ast.Lambda: lambda node: (Function(self.code_of(node, "<lambda>"), self.frame.scope),),
+            ast.Lambda: self._lambda,
             ast.List: self._display,
             ast.ListComp: self._comprehension,
             ast.Name: lambda node: self.lookup(node.id),
@@ -95,6 +102,23 @@ class Expressions(Calls):
             code = self._codes[node] = Code(node, self.frame.source, name)
         return code
 
+    def _lambda(self, node: ast.Lambda) -> Value:
+        code = self.code_of(node, "<lambda>")
+        return (Function(code, self.with_defaults(code, self.frame.scope)),)
+
+    def with_defaults(self, code: Code, scope: Ref) -> Ref:
+        """Return the scope around a function, with the defaults of its parameters as they are where it is defined."""
+        args = code.node.args
+        positional = [*args.posonlyargs, *args.args]
+        pairs = [*zip(positional[len(positional) - len(args.defaults) :], args.defaults, strict=True)]
+        pairs += [(one, node) for one, node in zip(args.kwonlyargs, args.kw_defaults, strict=True) if node]
+        if not pairs:
+            return scope
+        defaults = {f".{parameter.arg}": self.evaluate(node) for parameter, node in pairs}
+        inner = self.scope(scope)
+        self.write_scope(inner).names.update(defaults)
+        return inner
+
     def lookup(self, name: str) -> Value:
         """Return the value of a name."""
         scope: Ref | None = self.frame.scope
@@ -125,10 +149,10 @@ class Expressions(Calls):
         found = self.object_at(atom)
         if isinstance(found, InstanceObject):
             has_own = attribute_of(found.owner, "__len__") or attribute_of(found.owner, "__bool__")
-            return None if has_own else True
+            return None if has_own or base_names(found.owner) - PLAIN_BASES else True
         if isinstance(found, ListObject) and found.items is not None:
             return bool(found.items)
-        if isinstance(found, DictObject) and (found.items or found.is_exact):
+        if isinstance(found, DictObject) and found.is_exact:
             return bool(found.items)
         return True if isinstance(atom, (Function, Method, Class, Module)) else None
 
@@ -150,7 +174,12 @@ class Expressions(Calls):
 
     # Displays
 
+    def keeps(self, *nodes: ast.expr | None) -> None:
+        """Take note that expressions are kept, so that generators and coroutines among them run later."""
+        self.later.update(node for node in nodes if isinstance(node, (ast.Call, ast.GeneratorExp)))
+
     def _display(self, node: ast.List | ast.Tuple | ast.Set) -> Value:
+        self.keeps(*node.elts)
         items: list[Value] = []
         others: Value = ()
         is_known = True
@@ -235,6 +264,8 @@ class Expressions(Calls):
         if isinstance(node.op, ast.Not):
             truth = self.truth(value)
             return UNKNOWN if truth is None else constant(not truth)
+        if self._may_change(value):
+            return UNKNOWN
         found = literal_of(value)
         if isinstance(node.op, ast.USub) and found is not None and isinstance(found.value, int):
             return constant(-found.value)
@@ -250,10 +281,12 @@ class Expressions(Calls):
 
     def operated(self, left: Value, right: Value, operator: ast.operator) -> Value:
         """Return the result of an operator."""
+        if self._may_change(left + right):
+            return UNKNOWN
+        objects = [found for atom in left + right if (found := self.object_at(atom)) is not None]
         for value in (left, right):
             if any(self.is_batch(atom) for atom in value):
                 return self.copied(value)
-        objects = [found for atom in left + right if (found := self.object_at(atom)) is not None]
         lists = [found for found in objects if isinstance(found, ListObject)]
         dicts = [found for found in objects if isinstance(found, DictObject)]
         if objects and len(lists) == len(objects):
@@ -272,19 +305,35 @@ class Expressions(Calls):
         is_array = all(isinstance(atom, (Array, Literal)) for atom in left + right)
         return ARRAY if is_array else (Result("numpy.operator"),)
 
+    def _may_change(self, operands: Value) -> bool:
+        """Return whether an operand's class may define an operator, and let go of the operands if it may."""
+        owners = [found.owner for atom in operands if isinstance(found := self.object_at(atom), InstanceObject)]
+        may_change = any(
+            name.startswith("__") and name not in ("__init__", "__call__")
+            for owner in owners
+            for base in lineage(owner)
+            if isinstance(base, Class)
+            for name in base.attributes
+        )
+        if may_change:
+            self.escape(operands)
+        return may_change
+
     def _compare(self, node: ast.Compare) -> Value:
         left = self.evaluate(node.left)
         others = [self.evaluate(child) for child in node.comparators]
         if not self.is_alive() or len(others) != 1:
             return UNKNOWN
         right, operator = others[0], node.ops[0]
+        if not isinstance(operator, (ast.Is, ast.IsNot)) and self._may_change(left + right):
+            return UNKNOWN
         if isinstance(operator, (ast.In, ast.NotIn)):
             found = self._contains(right, left)
             return UNKNOWN if found is None else constant(found == isinstance(operator, ast.In))
         one, other = literal_of(left), literal_of(right)
         is_same: bool | None = None
         if one is not None and other is not None:
-            is_same = one == other
+            is_same = one == other if isinstance(operator, (ast.Is, ast.IsNot)) else one.value == other.value
         elif right == NONE and not any(atom in UNKNOWN or isinstance(atom, (Literal, Result)) for atom in left):
             is_same = False if isinstance(operator, (ast.Is, ast.IsNot)) else None
         if is_same is None or not isinstance(operator, (ast.Eq, ast.Is, ast.NotEq, ast.IsNot)):
@@ -302,7 +351,7 @@ class Expressions(Calls):
             case DictObject() as found:
                 return False if found.is_exact and key.value not in found.items else None
             case ListObject(items) if items is not None and all(literal_of(one) for one in items):
-                return any(literal_of(one) == key for one in items)
+                return any(one.value == key.value for item in items if (one := literal_of(item)) is not None)
             case _:
                 return None
 
@@ -313,6 +362,8 @@ class Expressions(Calls):
             return self._super()
         function = self.evaluate(node.func)
         call = Call(node=node)
+        if last_name(node.func) not in _USING:
+            self.keeps(*node.args)
         for child in node.args:
             self._add_argument(call, child)
         for keyword in node.keywords:
@@ -345,12 +396,15 @@ class Expressions(Calls):
     def _add_keywords(self, call: Call, value: Value) -> None:
         match self.object_at(value[0]) if len(value) == 1 else None:
             case DictObject() as found:
-                call.named.update({str(name): one for name, one in found.items.items()})
+                self.escape(found.rest)
+                more = () if found.is_exact else UNKNOWN
+                call.named.update({str(name): union(one, more) for name, one in found.items.items()})
                 call.has_more = call.has_more or not found.is_exact
             case BatchObject() as found:
                 call.named.update({name: field.value for name, field in found.fields.items()})
                 call.has_more = call.has_more or found.is_open
             case _:
+                self.escape(value)
                 call.has_more = True
 
     def _super(self) -> Value:
@@ -385,10 +439,13 @@ class Expressions(Calls):
         self, node: _Comprehension, element: Callable[[], tuple[Value, ...]]
     ) -> tuple[bool, list[tuple[Value, ...]]]:
         """Return whether the elements of a comprehension are known one by one, and their values."""
+        is_later = isinstance(node, ast.GeneratorExp) and node in self.later
+        self.quiet += is_later
         scope, self.frame.scope = self.frame.scope, self.scope(self.frame.scope)
         found: list[tuple[Value, ...]] = []
         is_known = self._generate(node.generators, element, found)
         self.frame.scope = scope
+        self.quiet -= is_later
         return is_known, found
 
     def _generate(
@@ -437,6 +494,7 @@ class Expressions(Calls):
         return may_skip, False
 
     def _named(self, node: ast.NamedExpr) -> Value:
+        self.keeps(node.value)
         value = self.evaluate(node.value)
         self.assign(node.target, value)
         return value

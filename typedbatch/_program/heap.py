@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
+from typedbatch._program.classes import attribute_of
 from typedbatch._program.source import Source
-from typedbatch._program.values import UNKNOWN, Class, External, Ref, Value, union
+from typedbatch._program.values import UNKNOWN, Class, External, Factory, Function, Ref, Value, union
 
 
 class Place(NamedTuple):
@@ -231,6 +232,11 @@ class Heap:
         self.shared: dict[Ref, None] = {}
         self.let_go: set[Ref] = set()
 
+    def before(self, ref: Ref) -> Object | None:
+        """Return an object as it was before the innermost branch."""
+        before = self._layers[-1].before
+        return before[ref] if ref in before else self._objects.get(ref)
+
     def add(self, made: Object) -> Ref:
         """Add an object."""
         ref = Ref(self.writer)
@@ -346,13 +352,21 @@ def _joined(one: Object, other: Object, condition: Condition | None) -> Object:
         joined.is_exact &= other.is_exact and joined.items.keys() == other.items.keys()
         joined.items = dict(_joined_values(joined.items, other.items))
     elif isinstance(joined, InstanceObject) and isinstance(other, InstanceObject):
+        inherited = {name: _inherited(one, name) for name in joined.attributes.keys() ^ other.attributes.keys()}
         joined.attributes = dict(_joined_values(joined.attributes, other.attributes))
+        joined.attributes.update({name: union(joined.attributes[name], more) for name, more in inherited.items()})
     elif isinstance(joined, BufferObject) and isinstance(other, BufferObject):
         joined.rows = union(joined.rows, other.rows)
     elif isinstance(joined, ScopeObject) and isinstance(other, ScopeObject):
         joined.names = dict(_joined_values(joined.names, other.names))
         joined.elsewhere |= other.elsewhere
     return joined
+
+
+def _inherited(instance: Object, name: str) -> Value:
+    """Return what an attribute that is not set of an instance is by its class."""
+    found = attribute_of(instance.owner, name) if isinstance(instance, InstanceObject) else None
+    return tuple(UNKNOWN[0] if isinstance(atom, (Factory, Function)) else atom for atom in found or ())
 
 
 def _joined_fields(one: BatchObject, other: BatchObject, condition: Condition | None) -> Iterator[tuple[str, Field]]:

@@ -23,18 +23,20 @@ from typedbatch._program.heap import (
     ScopeObject,
 )  # fmt: skip
 from typedbatch._program.report import Finding, Step
-from typedbatch._program.source import Program
+from typedbatch._program.source import Program, Source
 from typedbatch._program.values import (
     UNKNOWN,
     Array,
     Atom,
     Class,
     Context,
+    Decorated,
     External,
     Function,
     Literal,
     Member,
     Method,
+    Module,
     Partial,
     Ref,
     Result,
@@ -58,6 +60,7 @@ class Machine:
     Attributes:
         guards: Number of each condition that the run is behind, outermost first; those of loops are negative.
         exits: Number of statements so far that may have ended the call early.
+        raises: Number of those that end the callers, too, unless they are handled.
         quiet: Above 0 where nothing is reported.
         imported: Variables that are imported from another module of the program, each with what it is there.
         rebound: Variables that are set elsewhere than in their own scope.
@@ -67,7 +70,8 @@ class Machine:
             done to all.
         share: Half of the steps for the tops of modules, or for the function that nothing calls that the run is in.
         share_end: Number of the step at which the first half ends; calls are followed less deep afterwards.
-        started: Threads that are run again when all else is done, each with its arguments.
+        started: Threads that are run again when all else is done, each with its arguments and what was found at first.
+        later: Expressions that are kept, or given to a loop of events: a generator or coroutine runs some time later.
         attempts: Each ``try`` that the run is in, outermost first.
         trial: Guards and exits at the start of a round of a loop that is not the last; a read behind a condition of
             its own may find there what a later round sets.
@@ -81,6 +85,7 @@ class Machine:
         self.attempts: list[Attempt] = []
         self.guards: tuple[int, ...] = ()
         self.exits = 0
+        self.raises = 0
         self.quiet = 0
         self.trial: tuple[int, int] | None = None
         self.steps = 0
@@ -91,7 +96,8 @@ class Machine:
         self.rebound: dict[tuple[Ref, str], None] = {}
         self.imported: dict[tuple[Ref, str], tuple[Ref, str]] = {}
         self._flags: dict[int, dict[tuple[Ref, str], bool]] = {}
-        self.started: list[tuple[Value, Call]] = []
+        self.started: list[tuple[Value, Call, set[tuple[str, int, int, tuple[str, ...]]]]] = []
+        self.later: set[ast.AST] = set()
         self.is_alone = False
         self.many: set[Atom] = set()
         self.tops: set[int] = set()
@@ -122,6 +128,18 @@ class Machine:
 
     def bound(self, attribute: Value, receiver: Atom, node: ast.AST | None) -> Value:
         """Return what an attribute of a class is when it is read of an instance."""
+        raise NotImplementedError
+
+    def class_of(self, value: Value) -> Value:
+        """Return the classes of instances, and anything for other values."""
+        raise NotImplementedError
+
+    def forget_attributes(self, ref: Ref) -> None:
+        """Take it that the attributes of an instance may be anything else, too."""
+        raise NotImplementedError
+
+    def scope_of_module(self, source: Source) -> Ref | None:
+        """Return the scope of a module that has run."""
         raise NotImplementedError
 
     def fresh(self, cls: Atom) -> Value:
@@ -247,6 +265,11 @@ class Machine:
     def leave(self) -> None:
         """Leave the branch early."""
         self.heap.is_alive = False
+        self.exits += 1
+
+    def may_raise(self) -> None:
+        """Take note that what is called may end the call here, or the program."""
+        self.raises += 1
         self.exits += 1
 
     # Reports
@@ -452,20 +475,28 @@ class Machine:
 
     # Threads
 
-    def start(self, function: Value, call: Call) -> None:
+    def start(self, function: Value, call: Call) -> Value:
         """Run a thread in silence, and again when all else is done, as it may wait for what is done later."""
-        mark = self.heap.begin()
-        with self.silently():
+        known, self.findings, mark = self.findings, {}, self.heap.begin()
+        if not self.quiet:
             self.call(function, call)
+            self.heap.end(mark)
+            self.started.append((function, call, {*self.findings}))
+            mark = self.heap.begin()
+        self.findings = known
+        with self.silently():
+            value = self.call(function, call)
         self.heap.apply(self.heap.join({}, self.heap.end(mark)))
-        self.started.append((function, call))
+        return value
 
     def run_threads(self) -> None:
-        """Run the threads that were started."""
+        """Run what was started, and report what it finds at both times."""
         while self.started:
-            mark = self.heap.begin()
-            self.call(*self.started.pop(0))
+            function, call, found = self.started.pop(0)
+            before, mark = {*self.findings}, self.heap.begin()
+            self.call(function, call)
             self.heap.end(mark)
+            self.findings = {key: one for key, one in self.findings.items() if key in before or key in found}
 
     # What leaves the sight of the run
 
@@ -483,19 +514,40 @@ class Machine:
         while scope is not None and isinstance(self.heap.read(scope), ScopeObject):
             if scope in self.heap.let_go:
                 break
-            written = self.write_scope(scope)
-            self.steps += len(written.names)
-            for name, value in [*written.names.items()]:
-                if any(isinstance(atom, Ref) for atom in value):
-                    self.escape(tuple(atom for atom in value if isinstance(atom, Ref)))
-                    self.write_scope(scope).names[name] = union(value, UNKNOWN)
+            written, names = self.write_scope(scope), {**self.write_scope(scope).names}
+            self.steps += len(names)
+            for name, value in names.items():
+                if (scope, name) in self.rebound or any(isinstance(atom, Ref) for atom in value):
+                    written.names[name] = union(value, UNKNOWN)
             self.heap.let_go.add(scope)
+            for name, value in names.items():
+                is_rebound = (scope, name) in self.rebound
+                self.escape(tuple(atom for atom in value if isinstance(atom, Ref) or is_rebound))
+                for atom in value:
+                    self._let_go_of_home(atom)
             scope = written.parent
+
+    def _let_go_of_home(self, atom: Atom) -> None:
+        """Let go of the variables that a function, class or module may change, and of what a class holds."""
+        match atom:
+            case Function(_, scope):
+                self.escape_scopes(scope)
+            case Module(source):
+                self.escape_scopes(self.scope_of_module(source))
+            case Class():
+                self.escape_scopes(self.scope_of_module(atom.module))
+                for name, value in atom.attributes.items():
+                    self.escape(tuple(one for one in value if isinstance(one, Ref)))
+                    if name in self.vocabulary.late:
+                        atom.attributes[name] = union(value, UNKNOWN)
+            case _:
+                pass
 
     def escape_functions(self, call: Call) -> None:
         """Let go of the functions among the arguments of a call of something that keeps no batches."""
-        for value in call.values():
-            self.escape(tuple(atom for atom in value if isinstance(atom, (Function, Method, Partial, Context))))
+        functions = (Function, Method, Partial, Context)
+        if any(isinstance(atom, functions) for value in call.values() for atom in value):
+            self.escape_all(call)  # It may call them with the other arguments.
 
     def escape(self, value: Value) -> None:
         """Let go of a value: others may do to everything that can be reached from it whatever they like."""
@@ -516,6 +568,8 @@ class Machine:
                 todo += atom.function if isinstance(atom, Partial) else (atom.function,)
             elif isinstance(atom, Member):
                 todo.append(atom.receiver)
+            elif isinstance(atom, Decorated):
+                todo.append(atom.function)
 
     def _opened(self, ref: Ref) -> list[Atom]:
         """Open an object, and return what it holds."""
@@ -550,8 +604,9 @@ class Machine:
 
     def _run_later(self, function: Function | Method) -> None:
         """Run a function that others may call at any time, or never."""
-        code = function.code if isinstance(function, Function) else function.function.code
-        if any(frame.code is code for frame in self.frames) or len(self.frames) > _DEEPEST_HANDED_ON:
+        plain = function if isinstance(function, Function) else function.function
+        if any(frame.code is plain.code for frame in self.frames) or len(self.frames) > _DEEPEST_HANDED_ON:
+            self.escape_scopes(plain.scope)
             return
         guards, mark = self.guards, self.heap.begin()
         self.guard()

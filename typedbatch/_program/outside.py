@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from typing import Final
 
 import numpy as np
@@ -33,7 +34,7 @@ from typedbatch._program.values import (
 from typedbatch.batch import Batch
 
 KEEPS_NOTHING: Final = frozenset({
-    "asyncio", "contextlib", "gymnasium", "jaxtyping", "json", "logging", "math", "numpy", "operator", "os", "pathlib",
+    "asyncio", "contextlib", "gymnasium", "jaxtyping", "json", "logging", "math", "numpy", "os", "pathlib",
     "pickle", "pprint", "random", "re", "statistics", "string", "sys", "threading", "time", "torch", "tqdm",
     "typedbatch", "typing", "warnings",
 })  # fmt: skip
@@ -53,20 +54,26 @@ def call_external(machine: Machine, name: str, call: Call) -> Value:
     row = ROWS.get(name)
     if row is not None:
         return row(machine, call)
-    root, _, last = name.partition(".")
+    root, _, rest = name.partition(".")
     if root == "builtins":
+        if rest == "object.__setattr__":
+            return _setattr(machine, call)
+        if "." in rest:  # A method by its class, as ``list.append``.
+            machine.escape_all(call)
         machine.escape_functions(call)
         return UNKNOWN
     if root not in KEEPS_NOTHING:
         machine.escape_all(call)
-        return (Result(name),) if last else UNKNOWN
+        return (Result(name),) if rest else UNKNOWN
     machine.escape_functions(call)
     if root in ("numpy", "torch"):
         is_plain = all(machine.is_plain(value) for value in call.values())
-        if last in _MAKE_ARRAYS:
+        if rest in _MAKE_ARRAYS:
+            if not is_plain:  # An array of objects holds them.
+                machine.escape_all(call)
             return ARRAY if is_plain else UNKNOWN
         if not is_plain:
-            is_elementwise = root == "numpy" and isinstance(getattr(np, last, None), np.ufunc)
+            is_elementwise = root == "numpy" and isinstance(getattr(np, rest, None), np.ufunc)
             return machine.copied(call.first) if is_elementwise and call.first is not None else UNKNOWN
     return (Result(name),)
 
@@ -217,7 +224,9 @@ def _map(machine: Machine, call: Call) -> Value:
         return UNKNOWN
     guards, mark = machine.guards, machine.heap.begin()
     machine.guard()
-    element = machine.call(call.args[0], Call([machine.iterate(value)[1] for value in call.args[1:]], node=call.node))
+    inner = Call([machine.iterate(value)[1] for value in call.args[1:]], node=call.node)
+    with machine.silently() if call.node in machine.later else nullcontext():
+        element = machine.call(call.args[0], inner)
     machine.guards = guards
     machine.heap.apply(machine.heap.join({}, machine.heap.end(mark)))
     return machine.list_of(None, element)
@@ -280,6 +289,18 @@ def _isinstance(machine: Machine, call: Call) -> Value:
     return UNKNOWN
 
 
+def _type(machine: Machine, call: Call) -> Value:
+    machine.escape_functions(call)
+    return machine.class_of(call.first) if len(call.args) == 1 and call.first else UNKNOWN
+
+
+def _vars(machine: Machine, call: Call) -> Value:
+    for atom in call.first or ():
+        if isinstance(atom, Ref) and isinstance(machine.object_at(atom), InstanceObject):
+            machine.forget_attributes(atom)
+    return _lets_go(machine, call)
+
+
 def _number(machine: Machine, call: Call) -> Value:
     machine.escape_functions(call)
     return ARRAY
@@ -295,7 +316,9 @@ ROWS: Final[Mapping[str, Row]] = {
     **dict.fromkeys(
         ("asyncio.create_task", "asyncio.ensure_future", "asyncio.run", "asyncio.shield", "asyncio.wait_for"), _first
     ),
-    **dict.fromkeys(("builtins.vars", "contextlib.closing", "contextlib.nullcontext"), _lets_go),
+    **dict.fromkeys(
+        ("contextlib.closing", "contextlib.nullcontext", "numpy.random.shuffle", "random.shuffle"), _lets_go
+    ),
     **dict.fromkeys(("builtins.eval", "builtins.exec", "builtins.globals", "builtins.locals"), _executes),
     **dict.fromkeys(("builtins.list", "builtins.tuple"), _list),
     **dict.fromkeys(
@@ -317,6 +340,8 @@ ROWS: Final[Mapping[str, Row]] = {
     "builtins.next": _next,
     "builtins.setattr": _setattr,
     "builtins.sorted": _sorted,
+    "builtins.type": _type,
+    "builtins.vars": _vars,
     "builtins.zip": _zip,
     "collections.defaultdict": _defaultdict,
     "functools.partial": _partial,

@@ -8,7 +8,7 @@ from contextlib import suppress
 from typing import Any, Final
 from typing import Literal as OneOf
 
-from typedbatch._program.classes import attribute_of, declared_fields
+from typedbatch._program.classes import attribute_of, declared_fields, lineage
 from typedbatch._program.frames import Call, Frame
 from typedbatch._program.heap import BatchObject, DictObject, Field, InstanceObject, ListObject, ScopeObject
 from typedbatch._program.machine import BudgetError
@@ -19,6 +19,7 @@ from typedbatch._program.values import (
     UNKNOWN,
     Class,
     Code,
+    Decorated,
     External,
     Factory,
     Function,
@@ -28,6 +29,7 @@ from typedbatch._program.values import (
     Ref,
     Result,
     Value,
+    text_of,
     union,
 )  # fmt: skip
 from typedbatch._program.vocabulary import imported_names, last_name
@@ -44,7 +46,7 @@ _KINDS: Final[dict[str, OneOf["property", "cached", "static", "class", "context"
 }
 """Decorators that decide what a read of the function gives."""
 _KEEP_THE_FUNCTION: Final = frozenset({
-    "cache", "checked", "enable_grad", "final", "inference_mode", "lru_cache", "no_grad", "override", "wraps",
+    "checked", "enable_grad", "final", "inference_mode", "no_grad", "override", "wraps",
 })  # fmt: skip
 _LEAVE_OUT: Final = ("overload",)
 _OF_ANNOTATIONS: Final = ("jaxtyping", "torch", "typedbatch", "typing")
@@ -186,9 +188,7 @@ class Run(Statements):
             self.write_scope(scope).names[name] = value
 
     def _names_of(self, source: Source) -> dict[str, Value]:
-        scope = self._scopes.get(source)
-        found = self.heap.read(scope) if scope is not None else None
-        return found.names if isinstance(found, ScopeObject) else {}
+        return self._names_in(self._scopes.get(source))
 
     def _import(self, node: ast.Import) -> None:
         near = self.frame.source
@@ -215,8 +215,10 @@ class Run(Statements):
             self.load(source)
         for alias in node.names:
             if alias.name == "*":
-                for name, value in (self._names_of(source) if source is not None else {}).items():
-                    if not name.startswith("_"):
+                names = self._names_of(source) if source is not None else {}
+                listed = {text_of(one) for one in self.iterate(names.get("__all__", ()))[0] or ()}
+                for name, value in names.items():
+                    if name in listed or (not listed and not name.startswith("_")):
                         self.set_name(name, value)
                 continue
             full = f"{base}.{alias.name}" if base else alias.name
@@ -235,22 +237,23 @@ class Run(Statements):
     # Functions
 
     def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        code = self._defined(node, self.frame.scope)
+        code = self._defined(node)
         value = self._decorated(node, code, self.frame.scope)
         if value is not None and self.is_alive():
             self.set_name(node.name, value)
 
-    def _defined(self, node: ast.FunctionDef | ast.AsyncFunctionDef, scope: Ref, owner: Class | None = None) -> Code:
+    def _defined(self, node: ast.FunctionDef | ast.AsyncFunctionDef, owner: Class | None = None) -> Code:
         code = self.code_of(node, node.name)
         code.owner = owner or code.owner
-        if code not in self._owners:
-            self._defined_codes.append(code)
-        self._owners[code] = scope
         return code
 
     def _decorated(self, node: ast.FunctionDef | ast.AsyncFunctionDef, code: Code, scope: Ref) -> Value | None:
         """Return what a definition binds its name to, or None if it binds it to nothing else than before."""
-        value: Value = (Function(code, scope),)
+        function = Function(code, self.with_defaults(code, scope))
+        value: Value = (function,)
+        if code not in self._owners:
+            self._defined_codes.append(code)
+        self._owners[code] = function.scope
         for decorator in reversed(node.decorator_list):
             name = last_name(decorator.func if isinstance(decorator, ast.Call) else decorator)
             if name in _KINDS:
@@ -270,7 +273,9 @@ class Run(Statements):
         if all(isinstance(atom, (Function, Method, Partial)) for atom in found):
             return self.call(found, Call([value], node=node))
         libraries = {atom.name.partition(".")[0] if isinstance(atom, (External, Result)) else "" for atom in found}
-        return value if libraries.issubset(_OF_ANNOTATIONS) else UNKNOWN
+        if libraries.issubset(_OF_ANNOTATIONS):
+            return value
+        return tuple(Decorated(one) if isinstance(one, (Function, Method)) else UNKNOWN[0] for one in value)
 
     # Classes
 
@@ -294,6 +299,8 @@ class Run(Statements):
             if self.is_alive():
                 self._run_in_class(statement, cls, outer)
         self.frame.scope = outer
+        if any(isinstance(base, Class) and base.has_metaclass for base in lineage(cls)):
+            cls.attributes = {name: union(value, UNKNOWN) for name, value in cls.attributes.items()}
         hook = attribute_of(cls, "__init_subclass__", after=cls)
         if hook is not None and self.is_alive():
             named = {one.arg: self.evaluate(one.value) for one in node.keywords if one.arg is not None}
@@ -309,20 +316,22 @@ class Run(Statements):
                 self._method(statement, cls, outer)
             case ast.AnnAssign(target=ast.Name(id=name)):
                 self._declare(statement, name, cls)
-            case ast.Assign():
-                value = self.evaluate(statement.value)
-                for target in statement.targets:
-                    if isinstance(target, ast.Name):
-                        self._set_in_class(cls, target.id, value)
             case _:
+                before = dict(self._names_in(self.frame.scope))
                 self.run_block([statement])
+                after = self._names_in(self.frame.scope)
+                cls.attributes.update({name: value for name, value in after.items() if value != before.get(name)})
+
+    def _names_in(self, scope: Ref | None) -> dict[str, Value]:
+        found = self.heap.read(scope) if scope is not None else None
+        return found.names if isinstance(found, ScopeObject) else {}
 
     def _set_in_class(self, cls: Class, name: str, value: Value) -> None:
         cls.attributes[name] = value
         self.set_name(name, value)
 
     def _method(self, node: ast.FunctionDef | ast.AsyncFunctionDef, cls: Class, outer: Ref) -> None:
-        code = self._defined(node, outer, cls)
+        code = self._defined(node, cls)
         value = self._decorated(node, code, outer)
         if value is None:
             if any(
@@ -342,7 +351,7 @@ class Run(Statements):
         annotated = {last_name(one) for one in ast.walk(node.annotation) if isinstance(one, (ast.Name, ast.Attribute))}
         if "ClassVar" in annotated:
             if node.value is not None:
-                cls.attributes[name] = self.evaluate(node.value)
+                self._set_in_class(cls, name, self.evaluate(node.value))
             return
         if name == "meta":
             return
@@ -354,7 +363,7 @@ class Run(Statements):
                 elif keyword.arg == "default":
                     cls.attributes[name] = self.evaluate(keyword.value)
         elif node.value is not None and declared_fields(cls) is None:
-            cls.attributes[name] = self.evaluate(node.value)
+            self._set_in_class(cls, name, self.evaluate(node.value))
 
 
 def base_names_of_own(cls: Class) -> set[str]:

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any, Final
 
 from typedbatch._program.classes import declared_fields
-from typedbatch._program.containers import call_list_member
 from typedbatch._program.expressions import Expressions
 from typedbatch._program.frames import Attempt, Call, Loop
 from typedbatch._program.heap import Changes, DictObject, InstanceObject, ListObject, ScopeObject
@@ -140,6 +139,7 @@ class Statements(Expressions):
             self.assign(target, element or UNKNOWN)
 
     def _assignment(self, node: ast.Assign) -> None:
+        self.keeps(node.value)
         value = self.evaluate(node.value)
         for target in node.targets:
             self.assign(target, value)
@@ -155,11 +155,18 @@ class Statements(Expressions):
         left, right = self.evaluate(node.target), self.evaluate(node.value)
         if not self.is_alive() or any(self.is_batch(atom) for atom in left):
             return
-        found = self.object_at(left[0]) if len(left) == 1 else None
-        if isinstance(found, ListObject) and isinstance(left[0], Ref):
-            call_list_member(self, left[0], "extend", Call([right], node=node))
-        elif isinstance(node.target, ast.Name):
-            self.set_name(node.target.id, ARRAY if left == ARRAY else UNKNOWN)
+        is_container = [isinstance(self.object_at(atom), (DictObject, ListObject)) for atom in left]
+        if any(is_container):  # Changed in place, wherever else it is held.
+            members = tuple(
+                Member(atom, "extend" if isinstance(self.object_at(atom), ListObject) else "update")
+                for atom, changes in zip(left, is_container, strict=True)
+                if changes
+            )
+            self.call(members, Call([right], node=node))
+        else:
+            self.operated(left, right, node.op)
+            if left not in (ARRAY, UNKNOWN):
+                self.assign(node.target, UNKNOWN)
 
     def _delete(self, node: ast.Delete) -> None:
         for target in node.targets:
@@ -257,7 +264,7 @@ class Statements(Expressions):
     def _assert(self, node: ast.Assert) -> None:
         self.evaluate(node.test)
         self.narrow(node.test, holds=True)
-        self.exits += 1
+        self.may_raise()
 
     def _if_statement(self, node: ast.If, *, is_in_chain: bool = False) -> None:
         truth = self.tested(node.test)
@@ -266,7 +273,7 @@ class Statements(Expressions):
         if truth is not None:
             self.run_block(node.body if truth else node.orelse)
             return
-        guards, ends, dispatches = self.guards, [], _asks_for_class(node.test)
+        guards, ends, dispatches, raises = self.guards, [], _asks_for_class(node.test), self.raises
         self.frame.dispatches += dispatches
         is_chain = len(node.orelse) == 1 and isinstance(node.orelse[0], ast.If)
         for holds, body in ((True, node.body), (False, node.orelse)):
@@ -283,7 +290,7 @@ class Statements(Expressions):
         self.frame.dispatches -= dispatches
         # A chain without else may name all cases that there are.
         decides = not is_chain and not (is_in_chain and not node.orelse) and not _asks(node.test)
-        condition = self.condition(node) if decides else None
+        condition = self.condition(node) if decides and (None in ends or self.raises == raises) else None
         self.heap.apply(self.heap.join(ends[0], ends[1], condition))
         if self.is_alive() and None in ends and self.flags_in(node.test, holds=ends[0] is not None):
             self.guard(node.test, holds=ends[0] is not None)  # For what follows, until the block ends.
@@ -326,11 +333,15 @@ class Statements(Expressions):
     # Loops
 
     def _for(self, node: ast.For | ast.AsyncFor) -> None:
-        items, element = self.iterate(self.evaluate(node.iter), node.iter)
+        iterated = self.evaluate(node.iter)
+        items, element = self.iterate(iterated, node.iter)
         if not self.is_alive():
             return
         if items is not None and len(items) <= _MOST_ROUNDS:
             self._loop(node, [partial(self.assign, node.target, item) for item in items], is_known=True)
+            later, element = self.iterate(iterated, node.iter)
+            if self.is_alive() and later != items:  # It has grown meanwhile.
+                self._loop(node, [partial(self.assign, node.target, element)] * self._rounds())
         else:
             any_item = union(element, *(items or ()))
             self._loop(node, [partial(self.assign, node.target, any_item)] * self._rounds())
@@ -351,7 +362,7 @@ class Statements(Expressions):
         self, node: ast.For | ast.AsyncFor | ast.While, rounds: Sequence[Callable[[], None]], *, is_known: bool = False
     ) -> None:
         """Run the rounds of a loop. Unless their number is known, each may be the last."""
-        guards, loop = self.guards, Loop(self.heap.begin())
+        guards, loop, moving = self.guards, Loop(self.heap.begin()), dict[str, Value]()
         self.frame.loops.append(loop)
         for number, begin in enumerate(rounds, 1):
             if not self.is_alive():
@@ -365,6 +376,8 @@ class Statements(Expressions):
             if self.is_alive():
                 self.run_block(node.body)
             self.trial, self.guards = trial, guards
+            if not is_known and number == len(rounds):
+                moving = self._moving(loop.round_mark)
             changes = self.heap.end(loop.round_mark)
             for other in loop.continues:
                 changes = self.heap.join(changes, other)
@@ -375,7 +388,27 @@ class Statements(Expressions):
         for other in loop.breaks:
             changes = self.heap.join(changes, other)
         is_endless = isinstance(node, ast.While) and isinstance(node.test, ast.Constant)
+        further = {name: self._older(value) for name, value in moving.items()}
         self.heap.apply({} if changes is None and not is_known and not is_endless else changes)
+        for name, value in further.items():
+            if value and self.is_alive():
+                self.escape(value)
+                self.set_name(name, union(self.lookup(name), UNKNOWN))
+
+    def _moving(self, mark: int) -> dict[str, Value]:
+        """Return what variables have become in a round of a loop that they were not before, as ``node = node.next``."""
+        scope, changes = self.frame.scope, self.heap.since(mark)
+        after, before = changes.get(scope), self.heap.before(scope)
+        if not isinstance(after, ScopeObject) or not isinstance(before, ScopeObject):
+            return {}
+        return {
+            name: tuple(atom for atom in value if isinstance(atom, Ref) and atom not in before.names.get(name, ()))
+            for name, value in after.names.items()
+        }
+
+    def _older(self, value: Value) -> Value:
+        """Return the objects of a value that are there before a loop."""
+        return tuple(atom for atom in value if self.object_at(atom) is not None)
 
     def _break(self, node: ast.Break) -> None:
         if self.frame.loops:
@@ -392,6 +425,7 @@ class Statements(Expressions):
     # Exits
 
     def _return(self, node: ast.Return) -> None:
+        self.keeps(node.value)
         value = self.evaluate(node.value) if node.value is not None else NONE
         if self.is_alive():
             code = self.frame.code
@@ -404,6 +438,7 @@ class Statements(Expressions):
         if node.exc is not None:
             self.evaluate(node.exc)
         self._note_raised()
+        self.raises += 1
         self.leave()
 
     def _note_raised(self) -> None:
@@ -412,7 +447,7 @@ class Statements(Expressions):
             self.attempts[-1].raised.append(self.heap.since(self.attempts[-1].mark))
 
     def _try(self, node: ast.Try | ast.TryStar) -> None:
-        guards, attempt = self.guards, Attempt(self.heap.begin())
+        guards, attempt, first = self.guards, Attempt(self.heap.begin()), len(self.frame.returns)
         handles, asks = _handled([handler.type for handler in node.handlers])
         self.frame.handles += handles
         self.frame.asks += asks
@@ -443,6 +478,7 @@ class Statements(Expressions):
             ended = self.heap.join(ended, self.heap.end(mark))
         if node.finalbody:
             self.attempts.pop()
+            self._finish_returns(first, node.finalbody)
             self._run_finally(node, ended, at_raise, passing.raised)
         else:
             self.heap.apply(ended)
@@ -460,6 +496,17 @@ class Statements(Expressions):
         self.run_block(node.finalbody)
         if ended is None:
             self.heap.is_alive = False
+
+    def _finish_returns(self, first: int, body: list[ast.stmt]) -> None:
+        """Run the ``finally`` of a ``try`` after each ``return`` in it."""
+        for at, (value, changes) in [*enumerate(self.frame.returns)][first:]:
+            mark = self.heap.begin()
+            with self.silently():
+                self.heap.apply(changes)
+                self.run_block(body)
+                if self.is_alive():
+                    self.frame.returns[at] = (value, self.heap.since(self.frame.mark))
+            self.heap.end(mark)
 
     def _pass_on(self, at_raise: Changes, body: list[ast.stmt]) -> None:
         """Note what the ``try`` around finds if an exception passes through the ``finally`` of this one."""
@@ -506,6 +553,9 @@ class Statements(Expressions):
         if not self.is_alive():
             return
         mark, suppressed = self.heap.begin(), _suppressed(item.context_expr)
+        attempt = Attempt(mark)
+        if suppressed is not None:
+            self.attempts.append(attempt)
         expects = _expects_mistakes(item.context_expr)
         self.quiet += expects
         handles, asks = _handled(suppressed or [])
@@ -516,7 +566,11 @@ class Statements(Expressions):
         self.frame.handles -= handles
         self.frame.asks -= asks
         ended = self.heap.end(mark)
-        self.heap.apply(self.heap.join({}, ended) if suppressed is not None else ended)
+        if suppressed is not None:
+            self.attempts.pop()
+            for other in ({}, *attempt.raised):
+                ended = self.heap.join(ended, other)
+        self.heap.apply(ended)
         for ref in left:
             for name in ("__exit__", "__aexit__"):
                 if self.is_alive():

@@ -163,6 +163,13 @@ class Context(Atom):
 
 
 @dataclass(frozen=True, slots=True)
+class Decorated(Atom):
+    """A function with a decorator that may do anything, and so may call it with anything."""
+
+    function: Function | Method
+
+
+@dataclass(frozen=True, slots=True)
 class Super(Atom):
     """``super()`` in a method of a class."""
 
@@ -179,6 +186,7 @@ class Factory(Atom):
 
 Value = tuple[Atom, ...]
 
+_WITHOUT_EFFECTS: Final = (Array, External, Literal, Result, Unknown)
 UNKNOWN: Final[Value] = (Unknown(),)
 ARRAY: Final[Value] = (Array(),)
 NONE: Final[Value] = (Literal(None, type(None)),)
@@ -196,7 +204,7 @@ def union(*values: Value) -> Value:
         return first
     atoms = dict.fromkeys(atom for value in values for atom in value)
     if len(atoms) > _MOST:
-        return (*UNKNOWN, *[atom for atom in atoms if isinstance(atom, Ref)][:_MOST_OBJECTS])
+        return (*UNKNOWN, *[atom for atom in atoms if not isinstance(atom, _WITHOUT_EFFECTS)][:_MOST_OBJECTS])
     return tuple(atoms)
 
 

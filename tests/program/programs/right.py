@@ -1,0 +1,418 @@
+"""Right programs, of which nothing is reported: idioms by which a field, a name or a batch is another than it seems."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import dataclasses
+import enum
+import functools
+import operator
+import sys
+import threading
+
+import numpy as np
+
+from typedbatch import Batch
+
+
+def exits(flag):
+    batch = Batch(obs=np.zeros(2))
+    if flag:
+        batch.adv = np.ones(2)
+    else:
+        sys.exit(1)
+    return batch.adv
+
+
+def need(flag):
+    if not flag:
+        raise ValueError("flag")
+
+
+def raises_in_a_call(flag):
+    batch = Batch(obs=np.zeros(2))
+    if flag:
+        batch.adv = np.ones(2)
+    need(flag)
+    return batch.adv
+
+
+def ends_by_an_error(parser: argparse.ArgumentParser, flag):
+    batch = Batch(obs=np.zeros(2))
+    if flag:
+        batch.adv = np.ones(2)
+    else:
+        parser.error("flag")
+    return batch.adv
+
+
+exits(len(sys.argv) > 0)
+raises_in_a_call(len(sys.argv) > 0)
+ends_by_an_error(argparse.ArgumentParser(), len(sys.argv) > 0)
+
+
+# What changes in place
+
+
+class Settings:
+    def __init__(self):
+        self.key = "obs"
+        self.more = {"obs": np.zeros(2)}
+
+    def extend(self):
+        self.more |= {"adv": np.ones(2)}
+
+
+settings = Settings()
+held = settings.more
+settings.extend()
+settings.key += "_next"
+print(Batch(held).adv, Batch(obs_next=np.zeros(2))[settings.key])
+
+
+class Fill:
+    def __rrshift__(self, batch):
+        batch.adv = np.ones(2)
+        return batch
+
+
+print((Batch(obs=np.zeros(2)) >> Fill()).adv)
+
+
+def fill(batch, scale=1.0):
+    batch.adv = scale * np.ones(2)
+
+
+unfilled = Batch(obs=np.zeros(2))
+fill(**({"batch": unfilled} if len(sys.argv) > 0 else {"batch": unfilled, "scale": 2.0}))
+print(unfilled.adv)
+
+table = {"x": Batch(adv=np.ones(2))}
+table.update({"x": Batch(obs=np.zeros(2))} if len(sys.argv) > 9 else {"y": Batch()})
+print(table["x"].adv)
+
+tables = [{} for _ in range(3)]
+tables[0]["adv"] = np.ones(2)
+for key in tables[1]:
+    print(Batch(obs=np.zeros(2))[key])
+
+if True == 1:
+    unfilled.ret = np.ones(2)
+print(unfilled.ret)
+
+called = Batch(obs=np.zeros(2))
+
+
+def set_adv():
+    called.adv = np.ones(2)
+
+
+def nothing_1():
+    pass
+
+
+def nothing_2():
+    pass
+
+
+def nothing_3():
+    pass
+
+
+def nothing_4():
+    pass
+
+
+def nothing_5():
+    pass
+
+
+def nothing_6():
+    pass
+
+
+every = [nothing_1, nothing_2, nothing_3, nothing_4, nothing_5, nothing_6, set_adv]
+every[6 * len(sys.argv)]()
+print(called.adv)
+
+
+# Defaults, as they are where the function is defined
+
+
+def remembered(fills=False, memory=Batch(obs=np.zeros(2))):
+    if fills:
+        memory.adv = np.ones(2)
+    return memory
+
+
+remembered(True)
+print(remembered().adv)
+
+name = "obs"
+read = lambda batch, key=name: batch[key]  # noqa: E731
+name = "other"
+read(Batch(obs=np.zeros(2)))
+
+
+# Attributes of classes and instances
+
+
+class Plain:
+    batch = Batch(obs=np.zeros(2))
+    shared = Batch(obs=np.zeros(2))
+    kept = Batch(obs=np.zeros(2), adv=np.ones(2))
+
+    def __init__(self, is_new):
+        if is_new:
+            self.kept = Batch(obs=np.zeros(2))
+
+    def put(self):
+        type(self).shared.adv = np.ones(2)
+
+    def replace(self, **batches):
+        self.__dict__.update(batches)
+
+
+class Derived(Plain):
+    names: tuple[str, ...] = ("obs",)
+    if len(sys.argv) > 0:
+        batch, other = Batch(adv=np.ones(2)), 1
+    for name in names:
+        print(Batch(obs=np.zeros(2))[name])
+
+
+derived = Derived(len(sys.argv) > 9)
+derived.put()
+print(derived.batch.adv, derived.shared.adv, derived.kept.adv)
+derived.only = Batch(obs=np.zeros(2))
+derived.replace(only=Batch(adv=np.ones(2)))
+print(derived.only.adv)
+if len(sys.argv) > 9:
+    Derived.kept = Batch(obs=np.zeros(2))
+print(Derived(False).kept.adv)
+
+
+class Single:
+    made = None
+
+    def __new__(cls):
+        cls.made = cls.made or super().__new__(cls)
+        return cls.made
+
+    def __init__(self):
+        if not hasattr(self, "batch"):
+            self.batch = Batch(obs=np.zeros(2))
+
+
+Single().batch.adv = np.ones(2)
+print(Single().batch.adv)
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    batch: Batch
+
+    def __post_init__(self):
+        object.__setattr__(self, "batch", Batch(self.batch, adv=np.ones(2)))
+
+
+print(Frozen(Batch(obs=np.zeros(2))).batch.adv)
+
+
+class Mode(enum.Enum):
+    TRAIN = "train"
+
+
+print(Batch(adv=np.ones(2))["adv" if Mode.TRAIN != "train" else "obs"])
+
+several = [Batch(obs=np.zeros(2))]
+list.append(several, Batch(adv=np.ones(2)))
+print(several[-1].adv)
+given = Batch(obs=np.zeros(2))
+operator.setitem(given, "adv", np.ones(2))
+print(given.adv)
+
+
+async def in_another_thread():
+    batch = Batch(obs=np.zeros(2))
+    await asyncio.to_thread(fill, batch)
+    return batch.adv
+
+
+asyncio.run(in_another_thread())
+
+
+# What runs later than it is called
+
+
+def reads(batch):
+    yield batch.adv
+
+
+def gives_up(batch):
+    yield 1
+    batch.pop("adv")
+
+
+async def waits(batch):
+    await asyncio.sleep(0)
+    return batch.adv
+
+
+async def tasks():
+    batch = Batch(obs=np.zeros(2))
+    task = asyncio.create_task(waits(batch))
+    batch.adv = np.ones(2)
+    await task
+
+
+def prints(batch):
+    print(batch.adv)
+
+
+late = Batch(obs=np.zeros(2))
+late_generator = reads(late)
+late_expression = (late.adv for _ in range(3))
+late_map = map(prints, [late])
+late.adv = np.ones(2)
+print(next(late_generator), *late_expression, *late_map)
+asyncio.run(tasks())
+begun = gives_up(late)
+next(begun)
+print(late.adv)
+early = Batch(adv=np.ones(2))
+thread = threading.Thread(target=prints, args=(early,))
+thread.start()
+thread.join()
+del early.adv
+
+
+# What a call that is not followed may have done
+
+
+class Store:
+    batch = Batch(obs=np.zeros(2))
+
+
+def goes_through(state):
+    if state == "a":
+        goes_through("b")
+    elif state == "b":
+        goes_through("c")
+    elif state == "c":
+        goes_through("d")
+    else:
+        Store.batch.adv = np.ones(2)
+        called.done = np.ones(2)
+
+
+goes_through("a")
+print(Store.batch.adv, called.done)
+
+
+@functools.lru_cache
+def remembered_by_a_library():
+    called.logged = np.ones(2)
+    return Batch(obs=np.zeros(2))
+
+
+remembered_by_a_library().adv = np.ones(2)
+print(remembered_by_a_library().adv, called.logged)
+
+grows = [Batch(obs=np.zeros(2))]
+for grown in grows:
+    if len(grows) < 2:
+        grows.append(Batch(adv=np.ones(2)))
+print(grown.adv)
+
+
+# Orders of classes, exits and loops
+
+
+class Top:
+    def run(self, batch):
+        batch.top = np.ones(2)
+
+
+class Left(Top):
+    def run(self, batch):
+        super().run(batch)
+
+
+class Right(Top):
+    def run(self, batch):
+        super().run(batch)
+        batch.right = np.ones(2)
+
+
+class Both(Left, Right):
+    pass
+
+
+ran = Batch(obs=np.zeros(2))
+Both().run(ran)
+print(ran.right)
+
+
+def returns_before():
+    batch = Batch(obs=np.zeros(2))
+    try:
+        return batch
+    finally:
+        batch.adv = np.ones(2)
+
+
+print(returns_before().adv)
+with contextlib.suppress(ValueError):
+    ran.adv = np.ones(2)
+    raise ValueError
+print(ran.adv)
+
+
+class Node:
+    def __init__(self, batch, after=None):
+        self.batch, self.after = batch, after
+
+
+end = Batch(obs=np.zeros(2))
+node = Node(end)
+node = Node(Batch(), Node(Batch(), Node(Batch(), Node(Batch(), node))))
+while node is not None:
+    node.batch.adv = np.ones(2)
+    node = node.after
+print(end.adv)
+
+
+class Setting:
+    def __set_name__(self, owner, name):
+        self.name = f"_{name}"
+
+    def __get__(self, instance, owner=None):
+        return getattr(instance, self.name)
+
+    def __set__(self, instance, value):
+        setattr(instance, self.name, Batch(value, adv=np.ones(2)))
+
+
+class Holder:
+    batch = Setting()
+
+
+holder = Holder()
+holder.batch = Batch(obs=np.zeros(2))
+print(holder.batch.adv)
+
+objects = np.array([ran, None], object)
+objects[0].ret = np.ones(2)
+print(ran.ret)
+
+
+class Own(Batch):
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.adv = np.ones(2)
+
+
+print(Own(obs=np.zeros(2)).adv)
