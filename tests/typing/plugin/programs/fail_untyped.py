@@ -48,4 +48,4 @@ class Collector:
     def collect(self):
         self.data.act = self.data.obs
         print(self.data.rew, self.data.act)
-        return self.data.rww
+        return self.data.rww  # E: misspelt-of-self: rww
