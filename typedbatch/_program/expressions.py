@@ -197,6 +197,7 @@ class Expressions(Calls):
         return self.list_of(items if is_known else None, union(others, *items))
 
     def _dict(self, node: ast.Dict) -> Value:
+        self.keeps(*node.values)
         made = self.dict_of({})
         ref = made[0]
         assert isinstance(ref, Ref)
@@ -419,6 +420,7 @@ class Expressions(Calls):
     # Comprehensions and generators
 
     def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp) -> Value:
+        self.keeps(node.elt)
         is_known, found = self._elements(node, lambda: (self.evaluate(node.elt),))
         items = [item for (item,) in found]
         return self.list_of(items if is_known else None, union(*items)) if self.is_alive() else UNKNOWN

@@ -150,7 +150,7 @@ def _need_same_fields(machine: Machine, items: Sequence[Value], call: Call) -> N
     exact = [one.fields.keys() for one in batches if one is not None and _is_exact(one) and not one.may_be_field]
     filled = [names for names in exact if names]
     different = {name for names in filled for name in names if not all(name in others for others in filled)}
-    if different and call.node is not None and "missing" not in call.named:
+    if different and call.node is not None and call.get(1, "missing") is None:
         machine.report(call.node, report.ARGUMENT, report.different(different), different)
 
 

@@ -146,6 +146,7 @@ class Statements(Expressions):
 
     def _annotated_assignment(self, node: ast.AnnAssign) -> None:
         if node.value is not None:
+            self.keeps(node.value)
             value = self.evaluate(node.value)
             if self.is_alive():
                 self.need_annotated(node.annotation, value, node.value)
@@ -447,7 +448,7 @@ class Statements(Expressions):
             self.attempts[-1].raised.append(self.heap.since(self.attempts[-1].mark))
 
     def _try(self, node: ast.Try | ast.TryStar) -> None:
-        guards, attempt, first = self.guards, Attempt(self.heap.begin()), len(self.frame.returns)
+        guards, attempt, before = self.guards, Attempt(self.heap.begin()), self._exits_so_far()
         handles, asks = _handled([handler.type for handler in node.handlers])
         self.frame.handles += handles
         self.frame.asks += asks
@@ -478,7 +479,7 @@ class Statements(Expressions):
             ended = self.heap.join(ended, self.heap.end(mark))
         if node.finalbody:
             self.attempts.pop()
-            self._finish_returns(first, node.finalbody)
+            self._finish_exits(before, partial(self.run_block, node.finalbody))
             self._run_finally(node, ended, at_raise, passing.raised)
         else:
             self.heap.apply(ended)
@@ -497,16 +498,29 @@ class Statements(Expressions):
         if ended is None:
             self.heap.is_alive = False
 
-    def _finish_returns(self, first: int, body: list[ast.stmt]) -> None:
-        """Run the ``finally`` of a ``try`` after each ``return`` in it."""
-        for at, (value, changes) in [*enumerate(self.frame.returns)][first:]:
-            mark = self.heap.begin()
-            with self.silently():
-                self.heap.apply(changes)
-                self.run_block(body)
-                if self.is_alive():
-                    self.frame.returns[at] = (value, self.heap.since(self.frame.mark))
-            self.heap.end(mark)
+    def _exits_so_far(self) -> tuple[int, int, int]:
+        """Return the numbers of each ``return`` of the call, and of each ``break`` and ``continue`` of the loop."""
+        loop = self.frame.loops[-1] if self.frame.loops else Loop(0)
+        return len(self.frame.returns), len(loop.breaks), len(loop.continues)
+
+    def _finish_exits(self, before: tuple[int, int, int], run: Callable[[], None]) -> None:
+        """Run what comes at the end of a ``try`` or ``with`` after each exit from it."""
+        frame, loop = self.frame, self.frame.loops[-1] if self.frame.loops else Loop(0)
+        for at, (value, changes) in [*enumerate(frame.returns)][before[0] :]:
+            frame.returns[at] = (value, self._finished(changes, frame.mark, run))
+        for at, changes in [*enumerate(loop.breaks)][before[1] :]:
+            loop.breaks[at] = self._finished(changes, loop.mark, run)
+        for at, changes in [*enumerate(loop.continues)][before[2] :]:
+            loop.continues[at] = self._finished(changes, loop.round_mark, run)
+
+    def _finished(self, changes: Changes, since: int, run: Callable[[], None]) -> Changes:
+        mark = self.heap.begin()
+        with self.silently():
+            self.heap.apply(changes)
+            run()
+            changes = self.heap.since(since) if self.is_alive() else changes
+        self.heap.end(mark)
+        return changes
 
     def _pass_on(self, at_raise: Changes, body: list[ast.stmt]) -> None:
         """Note what the ``try`` around finds if an exception passes through the ``finally`` of this one."""
@@ -561,6 +575,7 @@ class Statements(Expressions):
         handles, asks = _handled(suppressed or [])
         self.frame.handles += handles
         self.frame.asks += asks
+        before = self._exits_so_far()
         self._with(node, at + 1)
         self.quiet -= expects
         self.frame.handles -= handles
@@ -570,11 +585,16 @@ class Statements(Expressions):
             self.attempts.pop()
             for other in ({}, *attempt.raised):
                 ended = self.heap.join(ended, other)
+
+        def leave() -> None:
+            for ref in left:
+                for name in ("__exit__", "__aexit__"):
+                    if self.is_alive():
+                        self.call_special(ref, name, [UNKNOWN] * 3, node)
+
+        self._finish_exits(before, leave)
         self.heap.apply(ended)
-        for ref in left:
-            for name in ("__exit__", "__aexit__"):
-                if self.is_alive():
-                    self.call_special(ref, name, [UNKNOWN] * 3, node)
+        leave()
 
     def _with_generator(self, node: ast.With | ast.AsyncWith, at: int, context: Context) -> None:
         """Run a function with ``@contextmanager``, and the body where it yields."""

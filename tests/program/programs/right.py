@@ -416,3 +416,31 @@ class Own(Batch):
 
 
 print(Own(obs=np.zeros(2)).adv)
+
+
+class Closing:
+    def __init__(self, batch):
+        self.batch = batch
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.batch.adv = np.ones(2)
+
+
+def returns_within():
+    batch = Batch(obs=np.zeros(2))
+    with Closing(batch):
+        return batch
+
+
+print(returns_within().adv)
+left_early = Batch(obs=np.zeros(2))
+while True:
+    try:
+        break
+    finally:
+        left_early.adv = np.ones(2)
+print(left_early.adv)
+print(Batch.cat([Batch(a=np.zeros(2), b=np.zeros(2)), Batch(b=np.ones(1))], "pad").a)
