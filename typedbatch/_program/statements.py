@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any, Final
 
 from typedbatch._program.classes import declared_fields
-from typedbatch._program.expressions import Expressions
+from typedbatch._program.contexts import Contexts, handled
 from typedbatch._program.frames import Attempt, Call, Loop
 from typedbatch._program.heap import Changes, DictObject, InstanceObject, ListObject, ScopeObject
 from typedbatch._program.shipped import shipped
@@ -17,10 +17,7 @@ from typedbatch._program.values import (
     NONE,
     UNKNOWN,
     Atom,
-    Code,
-    Context,
     External,
-    Function,
     Literal,
     Member,
     Ref,
@@ -31,28 +28,19 @@ from typedbatch._program.values import (
     text_of,
     union,
 )  # fmt: skip
-from typedbatch._program.vocabulary import last_name
 from typedbatch.batch import Batch
 
 _ROUNDS: Final = 3
 """Rounds of a loop. In all but the last, what a condition guards is not reported."""
 _MOST_ROUNDS: Final = 16
-_OF_FIELDS: Final = frozenset({"AttributeError", "KeyError", "LookupError", "MissingFieldError"})
-"""Exceptions that a read of a missing field raises."""
-_OF_BATCHES: Final = frozenset({"BaseException", "Exception", "SchemaError", "TypeError", "TypedBatchError"})
-"""Exceptions that something with a batch may raise, among others."""
-_EXPECTING: Final = ("raises", "assertRaises", "assertRaisesRegex")
-"""Contexts that fail unless something raises in them."""
 _ASKING: Final = ("hasattr", "getattr")
 
 
-class Statements(Expressions):
+class Statements(Contexts):
     """A run that goes through statements."""
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self._body: tuple[Code, Callable[[Value], None]] | None = None
-        """The function whose ``yield`` enters the body of a ``with``, and what runs that body."""
         self._statements: dict[type[ast.stmt], Callable[[Any], None]] = {
             ast.AnnAssign: self._annotated_assignment,
             ast.Assert: self._assert,
@@ -449,7 +437,7 @@ class Statements(Expressions):
 
     def _try(self, node: ast.Try | ast.TryStar) -> None:
         guards, attempt, before = self.guards, Attempt(self.heap.begin()), self._exits_so_far()
-        handles, asks = _handled([handler.type for handler in node.handlers])
+        handles, asks = handled([handler.type for handler in node.handlers])
         self.frame.handles += handles
         self.frame.asks += asks
         self.attempts.append(attempt)
@@ -498,30 +486,6 @@ class Statements(Expressions):
         if ended is None:
             self.heap.is_alive = False
 
-    def _exits_so_far(self) -> tuple[int, int, int]:
-        """Return the numbers of each ``return`` of the call, and of each ``break`` and ``continue`` of the loop."""
-        loop = self.frame.loops[-1] if self.frame.loops else Loop(0)
-        return len(self.frame.returns), len(loop.breaks), len(loop.continues)
-
-    def _finish_exits(self, before: tuple[int, int, int], run: Callable[[], None]) -> None:
-        """Run what comes at the end of a ``try`` or ``with`` after each exit from it."""
-        frame, loop = self.frame, self.frame.loops[-1] if self.frame.loops else Loop(0)
-        for at, (value, changes) in [*enumerate(frame.returns)][before[0] :]:
-            frame.returns[at] = (value, self._finished(changes, frame.mark, run))
-        for at, changes in [*enumerate(loop.breaks)][before[1] :]:
-            loop.breaks[at] = self._finished(changes, loop.mark, run)
-        for at, changes in [*enumerate(loop.continues)][before[2] :]:
-            loop.continues[at] = self._finished(changes, loop.round_mark, run)
-
-    def _finished(self, changes: Changes, since: int, run: Callable[[], None]) -> Changes:
-        mark = self.heap.begin()
-        with self.silently():
-            self.heap.apply(changes)
-            run()
-            changes = self.heap.since(since) if self.is_alive() else changes
-        self.heap.end(mark)
-        return changes
-
     def _pass_on(self, at_raise: Changes, body: list[ast.stmt]) -> None:
         """Note what the ``try`` around finds if an exception passes through the ``finally`` of this one."""
         mark = self.heap.begin()
@@ -530,94 +494,6 @@ class Statements(Expressions):
             self.run_block(body)
             self._note_raised()
         self.heap.end(mark)
-
-    # Contexts
-
-    def enter_body(self, value: Value) -> bool:
-        """Run the body of the ``with`` whose context yields, and return whether there is one."""
-        if self._body is None or self._body[0] is not self.frame.code:
-            return False
-        self._body[1](value)
-        return True
-
-    def _with(self, node: ast.With | ast.AsyncWith, at: int = 0) -> None:
-        if at == len(node.items):
-            self.run_block(node.body)
-            return
-        item = node.items[at]
-        value = self.evaluate(item.context_expr)
-        if not self.is_alive():
-            return
-        if len(value) == 1 and isinstance(value[0], Context):
-            self._with_generator(node, at, value[0])
-            return
-        entered: list[Value] = []
-        left: list[Ref] = []
-        for atom in value:
-            is_instance = isinstance(self.object_at(atom), InstanceObject)
-            if not is_instance or not isinstance(atom, Ref):
-                self.escape((atom,))
-                entered.append(UNKNOWN)
-                continue
-            made = self.call_special(atom, "__enter__", [], node) or self.call_special(atom, "__aenter__", [], node)
-            entered.append(made or UNKNOWN)
-            left.append(atom)
-        if item.optional_vars is not None:
-            self.assign(item.optional_vars, union(*entered))
-        if not self.is_alive():
-            return
-        mark, suppressed = self.heap.begin(), _suppressed(item.context_expr)
-        attempt = Attempt(mark)
-        if suppressed is not None:
-            self.attempts.append(attempt)
-        expects = _expects_mistakes(item.context_expr)
-        self.quiet += expects
-        handles, asks = _handled(suppressed or [])
-        self.frame.handles += handles
-        self.frame.asks += asks
-        before = self._exits_so_far()
-        self._with(node, at + 1)
-        self.quiet -= expects
-        self.frame.handles -= handles
-        self.frame.asks -= asks
-        ended = self.heap.end(mark)
-        if suppressed is not None:
-            self.attempts.pop()
-            for other in ({}, *attempt.raised):
-                ended = self.heap.join(ended, other)
-
-        def leave() -> None:
-            for ref in left:
-                for name in ("__exit__", "__aexit__"):
-                    if self.is_alive():
-                        self.call_special(ref, name, [UNKNOWN] * 3, node)
-
-        self._finish_exits(before, leave)
-        self.heap.apply(ended)
-        leave()
-
-    def _with_generator(self, node: ast.With | ast.AsyncWith, at: int, context: Context) -> None:
-        """Run a function with ``@contextmanager``, and the body where it yields."""
-        outer, frames, quiet, depth = self._body, self.frames, self.quiet, len(self.frames)
-        function = context.function if isinstance(context.function, Function) else context.function.function
-        target, exits = node.items[at].optional_vars, self.exits
-
-        def run(value: Value) -> None:
-            inner = self._body, self.frames, self.quiet, self.exits
-            self._body, self.frames, self.quiet, self.exits = outer, frames[:depth], quiet, exits
-            self.heap.writer = self.frame.number
-            if target is not None:
-                self.assign(target, value)
-            if self.is_alive():
-                self._with(node, at + 1)
-            self._body, self.frames, self.quiet, self.exits = inner
-            self.heap.writer = self.frame.number
-
-        self._body = (function.code, run)
-        try:
-            self.activate(context.function, Call(list(context.args), dict(context.named), node), enters=True)
-        finally:
-            self._body, self.frames = outer, frames
 
 
 def _asks_for_class(test: ast.expr) -> bool:
@@ -631,26 +507,3 @@ def _asks(test: ast.expr) -> bool:
         isinstance(node, (ast.In, ast.NotIn)) or (isinstance(node, ast.Name) and node.id in _ASKING)
         for node in ast.walk(test)
     )
-
-
-def _expects_mistakes(node: ast.expr) -> bool:
-    """Return whether something has to raise in a context, or nothing is checked in it, as in ``checking("off")``."""
-    if not isinstance(node, ast.Call):
-        return False
-    name, off = last_name(node.func), [isinstance(one, ast.Constant) and one.value == "off" for one in node.args]
-    return name in _EXPECTING or (name == "checking" and off == [True])
-
-
-def _suppressed(node: ast.expr) -> list[ast.expr | None] | None:
-    """Return the exceptions that a context suppresses, as ``contextlib.suppress`` and ``pytest.raises`` do."""
-    if isinstance(node, ast.Call) and last_name(node.func) in ("suppress", *_EXPECTING):
-        return [*node.args]
-    return None
-
-
-def _handled(types: Sequence[ast.expr | None]) -> tuple[bool, bool]:
-    """Return whether exceptions have that of a missing field among them, and whether it is named."""
-    each = [one for type_ in types for one in (type_.elts if isinstance(type_, ast.Tuple) else [type_])]
-    names = {"Exception" if one is None else last_name(one) for one in each}
-    asks = bool(names & _OF_FIELDS)
-    return asks or bool(names & _OF_BATCHES), asks
