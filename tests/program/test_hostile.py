@@ -152,3 +152,12 @@ def test_nothing_is_imported_or_executed(tmp_path, monkeypatch):
 )
 def test_deep_and_circular_programs_end(text, tmp_path):
     assert len(found(tmp_path, HEAD + text + "\nBatch(obs=1).last\n")) <= 1
+
+
+def test_a_function_that_is_called_often_and_kept_is_no_trouble(tmp_path):
+    calls = "".join(f"helper({at})\n" for at in range(30))
+    text = (
+        "from typedbatch import Batch\n\nkept = []\n\n\ndef keep(function):\n    kept.append(function)\n\n\n"
+        f"def helper(x) -> int:\n    return x\n\n\n{calls}keep(helper)\nBatch(obs=1).rew\n"
+    )
+    assert found(tmp_path, text) == ['a:45: Batch has no field "rew"; it has obs']

@@ -81,6 +81,9 @@ class Run(Statements):
             self.heap.is_alive = True
             self.heap.end(mark)
             self.heap.keep(changes)
+        self._begin_again()
+        first = self.program.sources[0]
+        self.enter(Frame(None, first, self._scopes[first], self.next_frame()))
         with suppress(BudgetError, RecursionError):
             self._open_shared()
         self.is_alone = True
