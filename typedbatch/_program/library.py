@@ -147,8 +147,8 @@ def joined(machine: Machine, call: Call, *, is_strict: bool = False) -> Value:
 def _need_same_fields(machine: Machine, items: Sequence[Value], call: Call) -> None:
     """Report batches of different fields; those without fields may stand beside others."""
     batches = [machine.batch_at(item[0]) for item in items if len(item) == 1]
-    exact = [one.fields.keys() for one in batches if one is not None and _is_exact(one) and not one.may_be_field]
-    filled = [names for names in exact if names]
+    exact = [one for one in batches if one is not None and _is_exact(one) and not one.may_be_field]
+    filled = [one.names for one in exact if one.names and one.names == one.fields.keys()]
     different = {name for names in filled for name in names if not all(name in others for others in filled)}
     if different and call.node is not None and call.get(1, "missing") is None:
         machine.report(call.node, report.ARGUMENT, report.different(different), different)

@@ -91,3 +91,6 @@ grown.cat_([Batch(obs=1, act=1)])  # E: act
 Batch.cat([Batch(obs=1), Batch(sys.argv), Batch(act=1, **vars(sys))])
 several = [Batch(obs=1) if sys.argv else Batch(act=1), Batch(obs=1)]
 Batch.cat(several)
+empty = Batch()
+empty.obs  # E: obs
+Batch.cat([empty, Batch(act=1)])
