@@ -49,7 +49,9 @@ from typedbatch._program.values import (
 from typedbatch._program.vocabulary import last_name
 
 _DEEPEST: Final = 14
+"""Most calls within each other that are followed."""
 _DEEPEST_LATER: Final = 4
+"""The same when half of a share of steps is used up."""
 _MOST_OF_ONE: Final = 2
 """Most calls of one function that the run is in at a time."""
 _MOST_CALLED: Final = 6

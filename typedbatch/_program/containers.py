@@ -39,6 +39,11 @@ def call_list_member(machine: Machine, ref: Ref, name: str, call: Call) -> Value
     if name in _REORDERING:
         _list(machine, ref, ())
         return NONE
+    return _call_unknown(machine, ref, name, call)
+
+
+def _call_unknown(machine: Machine, ref: Ref, name: str, call: Call) -> Value:
+    """Call a member of which no row says what it does; Python's own names may do anything."""
     if name.startswith("__"):
         machine.escape((ref, *(atom for value in call.values() for atom in value)))
     machine.escape_functions(call)
@@ -101,10 +106,7 @@ def call_dict_member(machine: Machine, ref: Ref, name: str, call: Call) -> Value
                 written_dict(machine, ref).items = {}
             return NONE
         case _:
-            if name.startswith("__"):
-                machine.escape((ref, *(atom for value in call.values() for atom in value)))
-            machine.escape_functions(call)
-            return UNKNOWN
+            return _call_unknown(machine, ref, name, call)
 
 
 def update(machine: Machine, ref: Ref, value: Value) -> None:

@@ -38,13 +38,13 @@ from typedbatch._program.values import (
 from typedbatch._program.vocabulary import last_name
 
 _MOST_ROUNDS: Final = 16
+"""Items of a display that a loop goes through one by one."""
 _USING: Final = frozenset({
     "all", "any", "cat", "deque", "dict", "enumerate", "extend", "filter", "from_rows", "join", "list", "map", "max",
     "min", "next", "reversed", "run", "run_until_complete", "set", "sorted", "stack", "sum", "tqdm", "tuple", "update",
     "wait_for", "zip",
 })  # fmt: skip
 """Names of functions that run a generator or coroutine at once, or as a loop around them does."""
-"""Items of a display that a loop goes through one by one."""
 _Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 
 

@@ -195,7 +195,9 @@ class Objects:
 
     def _copy(self, ref: Ref, done: dict[Ref, Ref]) -> Ref:
         """Copy a batch, and each batch in it once, however often it is there."""
-        copied = self._batch(ref).copy()
+        found = self.batch_at(ref)
+        assert found is not None
+        copied = found.copy()
         copied.activation, copied.round = self.frame.number, self.round()
         done[ref] = added = self.heap.add(copied)
         for name, one in copied.fields.items():
@@ -210,11 +212,6 @@ class Objects:
             done.get(atom) or self._copy(atom, done) if isinstance(atom, Ref) and self.is_batch(atom) else atom
             for atom in value
         )
-
-    def _batch(self, ref: Ref) -> BatchObject:
-        found = self.heap.read(ref)
-        assert isinstance(found, BatchObject)
-        return found
 
     def is_plain(self, value: Value) -> bool:
         """Return whether a value holds no batch and no function: arrays, constants, and lists of these but of text."""

@@ -377,7 +377,8 @@ class Statements(Contexts):
         for other in loop.breaks:
             changes = self.heap.join(changes, other)
         is_endless = isinstance(node, ast.While) and isinstance(node.test, ast.Constant)
-        further = {name: self._older(value) for name, value in moving.items()}
+        # Only objects that are there before the loop; those that a round makes are followed already.
+        further = {name: tuple(atom for atom in value if self.object_at(atom)) for name, value in moving.items()}
         self.heap.apply({} if changes is None and not is_known and not is_endless else changes)
         for name, value in further.items():
             if value and self.is_alive():
@@ -394,10 +395,6 @@ class Statements(Contexts):
             name: tuple(atom for atom in value if isinstance(atom, Ref) and atom not in before.names.get(name, ()))
             for name, value in after.names.items()
         }
-
-    def _older(self, value: Value) -> Value:
-        """Return the objects of a value that are there before a loop."""
-        return tuple(atom for atom in value if self.object_at(atom) is not None)
 
     def _break(self, node: ast.Break) -> None:
         if self.frame.loops:

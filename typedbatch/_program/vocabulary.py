@@ -48,12 +48,12 @@ _CUTTING: Final = frozenset({
 })  # fmt: skip
 """Attributes of texts and functions that make names of others."""
 _JOINING: Final = ("format", "join", "replace")
-
-
+"""Methods of texts that put names together."""
 _WORD: Final = re.compile(r"[^\W\d]\w*")
 _LONGEST_ANNOTATION: Final = 80
 """Longer texts cannot be annotations."""
 _SCOPES: Final = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
+"""Nodes in which a ``yield`` belongs to them, and not to a function around."""
 
 
 @dataclass
@@ -83,12 +83,11 @@ class Vocabulary:
     uses: list[tuple[set[str], set[str]]] = field(default_factory=list[tuple[set[str], set[str]]])
 
     def add(self, other: Vocabulary) -> None:
-        """Add the names of another file."""
+        """Add the names of another file, but for what is looked up file by file: imports, generators and uses."""
         self.names |= other.names
         self.pieces |= other.pieces
         self.batch_fields |= other.batch_fields
         self.late |= other.late
-        self.imports |= other.imports
         self.is_open |= other.is_open
         self.is_run |= other.is_run
 
