@@ -26,6 +26,7 @@ def programs_in(folder: Path) -> dict[str, str]:
     for path in sorted(folder.glob("*.py")):
         head, *rest = _NAME.split(path.read_text(encoding="utf-8"))
         if not rest:
+            assert head.count("\ndef main(") < 2, f"{path} has several programs without names"
             found[path.name] = head
         for name, text in zip(rest[::2], rest[1::2], strict=True):
             whole = f"{head}\n{text}"

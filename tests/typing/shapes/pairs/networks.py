@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
+# ---- mod_clip_logits
 # CLIP: image and text towers with a symmetric InfoNCE loss.
 class ImageTower(nn.Module):
     def __init__(self, out_dim: int):
@@ -59,6 +60,7 @@ def main() -> None:
     loss.backward()
     print("clip loss", loss.item())
 
+# ---- mod_edge_gnn
 # Message-passing GNN over an edge list, with per-graph mean readout.
 class EdgeConv(nn.Module):
     def __init__(self, node_dim: int, edge_dim: int, out_dim: int):
@@ -103,6 +105,7 @@ def main() -> None:
     graph_id = torch.arange(N) // 5
     print("pred", model(x, edge_index, edge_attr, graph_id, 2).tolist())
 
+# ---- mod_masked_autoencoder
 from einops import rearrange
 # Masked autoencoder on image patches: random masking, encode, restore, decode.
 def patchify(images: Float[Tensor, "B 3 H W"], p: int) -> Float[Tensor, "B T P"]:
@@ -154,6 +157,7 @@ def main() -> None:
     loss.backward()
     print("mae loss", loss.item())
 
+# ---- mod_moe_gate_weights
 # Top-k mixture-of-experts feed-forward layer with a load-balancing loss.
 class Router(nn.Module):
     def __init__(self, dim: int, n_experts: int, k: int):
@@ -199,6 +203,7 @@ def main() -> None:
     y, aux = moe(torch.randn(3, 7, 16))
     print("out", tuple(y.shape), "aux", aux.item())
 
+# ---- mod_nature_cnn
 from jaxtyping import UInt8
 # Nature-CNN encoder for stacked 84x84 Atari frames, plus a small policy head.
 class NatureCNN(nn.Module):
@@ -242,6 +247,7 @@ def main() -> None:
     action = torch.distributions.Categorical(logits=logits).sample()
     print("actions", action.tolist())
 
+# ---- mod_pointnet_transform
 # PointNet classifier with an input transform (T-Net) and global max pooling.
 def shared_mlp(*dims: int) -> nn.Sequential:
     mods = []
@@ -286,6 +292,7 @@ def main() -> None:
     labels = torch.randint(0, 10, (4,))
     print("ce", nn.functional.cross_entropy(logits, labels).item())
 
+# ---- mod_resnet_shortcut
 # Small CIFAR ResNet with a projection shortcut in downsampling blocks.
 class BasicBlock(nn.Module):
     def __init__(self, in_ch: int, out_ch: int, stride: int = 1):
@@ -333,6 +340,7 @@ def main() -> None:
     loss.backward()
     print("loss", loss.item())
 
+# ---- mod_rssm_posterior
 from torch.distributions import Normal
 # Dreamer-style RSSM world model: one observe step and an imagined rollout.
 class RSSM(nn.Module):
@@ -385,6 +393,7 @@ def main() -> None:
         rewards.append(model.reward(torch.cat([h, z], -1)).squeeze(-1))
     print("kl", kl.item(), "return", torch.stack(rewards).sum(0).tolist())
 
+# ---- mod_simclr_views
 # SimCLR: shared encoder, projection head and the NT-Xent loss.
 class SimCLR(nn.Module):
     def __init__(self, encoder: nn.Module, feat_dim: int, proj_dim: int = 16) -> None:
@@ -430,6 +439,7 @@ def main() -> None:
     loss.backward()
     print("nt-xent", loss.item())
 
+# ---- mod_unet_up
 import math
 # One-level diffusion U-Net with time conditioning and a DDPM noise loss.
 def timestep_embedding(t: Int[Tensor, "B"], dim: int) -> Float[Tensor, "B E"]:
@@ -482,6 +492,7 @@ def main() -> None:
     # wrong: pred = UNet()(a.sqrt() * x0 + (1 - a).sqrt() * noise, t)  # WRONG
     print("loss", F.mse_loss(pred, noise).item())
 
+# ---- mod_vae_latent_halves
 # Convolution-free VAE on flattened 28x28 digits with a beta-weighted ELBO.
 class VAE(nn.Module):
     def __init__(self, latent_dim: int = 16, hidden: int = 128):
@@ -531,6 +542,7 @@ def main() -> None:
     recon, mean, log_var = vae(x)
     print("elbo", elbo(recon, x, mean, log_var).item())
 
+# ---- mod_vit_class_token
 # ViT: patch embedding, class token, learned positions, encoder, classifier.
 class PatchEmbed(nn.Module):
     def __init__(self, img_size: int, patch_size: int, in_chans: int, embed_dim: int):

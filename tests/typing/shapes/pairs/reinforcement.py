@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
+# ---- mod_c51_expectation
 # C51: categorical distributional Q network and projected Bellman target.
 class C51(nn.Module):
     def __init__(self, obs_dim: int, n_actions: int, n_atoms: int = 51, v_max: float = 10.0):
@@ -57,6 +58,7 @@ def main() -> None:
         target = project(dist, torch.randn(B), torch.zeros(B), net.support)
     print("mass", target.sum(dim=-1).mean().item())
 
+# ---- mod_critic_ensemble_min
 # REDQ-style critic ensemble: pessimistic target over a set of Q functions.
 def mlp(*sizes: int) -> nn.Sequential:
     layers: list[nn.Module] = []
@@ -100,6 +102,7 @@ def main() -> None:
         bonus = ens.disagreement(obs, act)
     print("mean lower bound", low.mean().item(), "bonus", bonus.mean().item())
 
+# ---- mod_double_dqn_gather
 import copy
 # Double DQN update on a replay batch.
 class Batch(NamedTuple):
@@ -155,6 +158,7 @@ def main() -> None:
     opt.step()
     print("td loss", loss.item())
 
+# ---- mod_gae_bootstrap
 # Generalised advantage estimation over vectorised rollouts (time-major).
 def compute_gae(
     rewards: Float[Tensor, "T N"],
@@ -189,6 +193,7 @@ def main() -> None:
     adv, ret = compute_gae(rewards, values, dones)
     print("adv", normalize(adv).std().item(), "ret", ret.mean().item())
 
+# ---- mod_gaussian_actor_critic
 from torch.distributions import Normal
 # PPO actor-critic with a Gaussian policy for continuous control.
 class ActorCritic(nn.Module):
@@ -238,6 +243,7 @@ def main() -> None:
     loss.backward()
     print(f"loss {loss.item():.4f}")
 
+# ---- mod_gru_policy_stack
 # GRU policy unrolled over batch-major observation sequences (DRQN style).
 class GRUPolicy(nn.Module):
     def __init__(self, obs_dim: int, act_dim: int, hidden_dim: int) -> None:
@@ -274,6 +280,7 @@ def main() -> None:
     loss.backward()
     print("bc loss", loss.item(), "final state", tuple(h.shape))
 
+# ---- mod_lstm_ppo_done_mask
 from jaxtyping import Bool
 # Recurrent PPO policy: an LSTM whose state is reset at episode boundaries.
 LSTMState = tuple[Tensor, Tensor]
@@ -319,6 +326,7 @@ def main() -> None:
     # wrong: logits, values, (h, _) = net(torch.randn(T, B, O), done, net.initial_state(B))  # WRONG
     print(logits.shape, values.shape, h.shape)
 
+# ---- mod_noisy_dueling
 import math
 # Dueling Q network with noisy linear layers.
 def scaled_noise(n: int) -> Float[Tensor, "n"]:
@@ -363,6 +371,7 @@ def main() -> None:
     # wrong: q = net(torch.randn(10, 8))  # WRONG
     print("greedy", q.argmax(dim=-1).tolist())
 
+# ---- mod_qr_dqn_tau
 # QR-DQN quantile head and quantile Huber loss.
 class QuantileNet(nn.Module):
     def __init__(self, obs_dim: int, n_actions: int, n_quantiles: int) -> None:
@@ -407,6 +416,7 @@ def main() -> None:
     loss.backward()
     print("qr loss", loss.item())
 
+# ---- mod_sac_log_prob
 # SAC: squashed Gaussian actor, twin critics and the soft Bellman target.
 LOG_STD_MIN, LOG_STD_MAX = -5.0, 2.0
 
@@ -462,6 +472,7 @@ def main() -> None:
     y = soft_target(actor, critic, torch.randn(B), torch.randn(B, O))
     print("target mean", y.mean().item())
 
+# ---- mod_vtrace_next_values
 # V-trace targets and policy-gradient advantages (IMPALA).
 class VTrace(NamedTuple):
     vs: Float[Tensor, "T B"]

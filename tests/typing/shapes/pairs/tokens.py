@@ -10,6 +10,7 @@ from einops import rearrange
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
+# ---- mod_beam_scores
 # Batched beam search over a toy bigram language model.
 def step_logp(table: Float[Tensor, "V V"], last: Int[Tensor, "B K"]) -> Float[Tensor, "B K V"]:
     return table[last].log_softmax(dim=-1)
@@ -48,6 +49,7 @@ def main() -> None:
     for row, s in zip(best.tolist(), score.tolist()):
         print(f"{s:.3f}", row)
 
+# ---- mod_causal_attention_merge
 # GPT-style causal self-attention with a fused qkv projection.
 class CausalSelfAttention(nn.Module):
     def __init__(self, n_embd: int, n_head: int, block_size: int) -> None:
@@ -82,6 +84,7 @@ def main() -> None:
     out = attn(x)
     print("out", tuple(out.shape), out.norm().item())
 
+# ---- mod_dpo_sequence_logp
 # Direct preference optimisation from policy and reference logits.
 def token_logps(logits: Float[Tensor, "B T V"], ids: Int[Tensor, "B T"]) -> Float[Tensor, "B T-1"]:
     logp = F.log_softmax(logits[:, :-1], dim=-1)
@@ -123,6 +126,7 @@ def main() -> None:
     loss, acc = dpo_loss(pc, pr, rc, rr)
     print("dpo", loss.item(), "acc", acc.item())
 
+# ---- mod_einops_cross_attention
 from einops import einsum, reduce
 # Cross-attention and bilinear pooling written with einsum and einops.
 def split_heads(x: Float[Tensor, "B T C"], heads: int) -> Float[Tensor, "B H T D"]:
@@ -163,6 +167,7 @@ def main() -> None:
     score = bilinear(masked_pool(merged, mask), torch.randn(C, C), masked_pool(audio, mask))
     print("score", score.tolist())
 
+# ---- mod_gqa_cache
 from typing import NamedTuple
 # Incremental decoding with a growing grouped-query KV cache, as pure functions.
 class Cache(NamedTuple):
@@ -203,6 +208,7 @@ def main() -> None:
         # wrong: step = attend(torch.randn(B, 1, H, D), cache)  # WRONG
     print(prefill.shape, step.shape, "cached", cache.k.shape[1])
 
+# ---- mod_grpo_advantages
 # GRPO: group-normalised rewards and a clipped token-level policy loss with KL.
 def group_advantages(rewards: Float[Tensor, "P G"], eps: float = 1e-4) -> Float[Tensor, "P G"]:
     """Normalise each prompt's G completions against one another."""
@@ -246,6 +252,7 @@ def main() -> None:
     mask = torch.arange(T)[None] < torch.randint(3, T + 1, (P * G, 1))
     print("grpo", grpo_loss(logp, old, ref, adv, mask).item())
 
+# ---- mod_lora_shapes
 # LoRA adapters wrapped around frozen linear layers of an MLP.
 class LoRALinear(nn.Module):
     def __init__(self, base: nn.Linear, rank: int = 4, alpha: float = 8.0) -> None:
@@ -285,6 +292,7 @@ def main() -> None:
     print("trainable", trainable, "merged", tuple(ff.up.merged_weight().shape))
     # wrong: print("trainable", trainable, "merged", tuple(ff.up.merged_weight().shape))  # WRONG
 
+# ---- mod_numpy_pad_mask
 import numpy as np
 from numpy import ndarray
 # Evaluation metrics in numpy: masked accuracy, perplexity and calibration error.
@@ -331,6 +339,7 @@ def main() -> None:
     print("ppl", perplexity(logits, labels, pad_mask))
     print("acc", accuracy(logits, labels, pad_mask), "ece", calibration_error(conf, hit))
 
+# ---- mod_packing_mask
 # Sequence packing: segment ids, restarted positions and block-diagonal causal masks.
 def pack(docs: list[Int[Tensor, "_"]], length: int, pad: int = 0) -> tuple[Int[Tensor, "T"], Int[Tensor, "T"]]:
     ids = torch.cat(docs)[:length]
@@ -374,6 +383,7 @@ def main() -> None:
     # wrong: out = attend(torch.randn(2, 2, 8, 4), seg)  # WRONG
     print(ids.shape, positions(seg).tolist(), out.norm().item())
 
+# ---- mod_reward_at_last_token
 # Reward model: scalar score read at the last non-padded token, Bradley-Terry loss.
 class Backbone(nn.Module):
     def __init__(self, vocab: int, dim: int):
@@ -417,6 +427,7 @@ def main() -> None:
     loss.backward()
     print("rm loss", loss.item())
 
+# ---- mod_rotary_halves
 # Rotary position embeddings applied to queries and keys (half-rotation layout).
 def rope_tables(
     seq_len: int, head_dim: int, base: float = 10_000.0
@@ -453,6 +464,7 @@ def main() -> None:
     drift = (q_rot.norm(dim=-1) - q.norm(dim=-1)).abs().max()
     print("norm drift", drift.item(), "scores", (q_rot @ k_rot.mT).shape)
 
+# ---- mod_tiny_transformer_lm
 from dataclasses import dataclass
 # Tiny pre-norm transformer language model with next-token loss.
 @dataclass
@@ -508,6 +520,7 @@ def main() -> None:
     ids = torch.randint(0, cfg.vocab, (3, 12))
     print("loss", lm_loss(TinyLM(cfg)(ids), ids).item())
 
+# ---- mod_token_critic
 # PPO value head over token states with clipped, masked value loss.
 class ValueHead(nn.Module):
     def __init__(self, hidden_size: int, dropout: float = 0.0):

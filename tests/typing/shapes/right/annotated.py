@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor
 
+# ---- runs_of_a_held_record
 from dataclasses import dataclass
 # Rays in bundles: a record inside a record, whose runs of axes are as long as the caller's, and one ray alone.
 class Bundle:
@@ -56,6 +57,7 @@ def main() -> None:
     assert depth(torch.ones(4, 7, 1), samples).shape == (4, 1)
     assert circle(Frustums(torch.zeros(3), torch.zeros(1), torch.ones(1))).shape == (10, 3)
 
+# ---- runs_of_axes
 from jaxtyping import Int
 # Functions for any number of leading axes.
 class Actor(nn.Module):

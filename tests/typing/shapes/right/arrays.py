@@ -9,6 +9,7 @@ from beartype import beartype
 from jaxtyping import Bool, Float, Float32, Int, jaxtyped
 from torch import Tensor
 
+# ---- advanced_indexing_grid
 @jaxtyped(typechecker=beartype)
 def submatrix(x: Float[Tensor, "N M"], rows: Int[Tensor, "R"], cols: Int[Tensor, "C"]) -> Float[Tensor, "R C"]:
     return x[rows[:, None], cols]
@@ -22,6 +23,7 @@ def main() -> None:
     x = torch.randn(4, 5)
     assert submatrix(x, r, c).shape == np_submatrix(x.numpy(), r.numpy(), c.numpy()).shape == (2, 3)
 
+# ---- advanced_indexing_pair
 @jaxtyped(typechecker=beartype)
 def select(probs: Float[Tensor, "N A Z"], act: Int[Tensor, "N"]) -> Float[Tensor, "N Z"]:
     return probs[torch.arange(probs.shape[0]), act]
@@ -41,6 +43,7 @@ def main() -> None:
     assert last_hidden(x, i + 1).shape == (4, 7)
     assert split_by_slice(x, i).shape == (4, 3)
 
+# ---- boolean_mask_indexing
 @jaxtyped(typechecker=beartype)
 def token_loss(logits: Float[Tensor, "N L V"], labels: Int[Tensor, "N L"]) -> Float[Tensor, ""]:
     valid = labels != -100
@@ -54,6 +57,7 @@ def main() -> None:
     labels = torch.tensor([[1, 2, -100], [0, -100, -100]])
     assert token_loss(torch.randn(2, 3, 4), labels).shape == ()
 
+# ---- branches_join
 def to_column(x: Float[Tensor, "N"] | Float[Tensor, "N 1"]) -> Float[Tensor, "N 1"]:
     if x.dim() == 1:
         x = x.unsqueeze(-1)
@@ -72,6 +76,7 @@ def main() -> None:
     v = torch.randn(5, 1)
     assert loss(v, torch.randn(5), None).shape == loss(v, torch.randn(5), v).shape == ()
 
+# ---- broadcastable_dims
 @jaxtyped(typechecker=beartype)
 def lerp(a: Float[Tensor, "#N #D"], b: Float[Tensor, "#N #D"], t: Float[Tensor, "#N #D"]) -> Float[Tensor, "N D"]:
     return a + t * (b - a)
@@ -80,6 +85,7 @@ def main() -> None:
     out = lerp(torch.zeros(4, 1), torch.ones(1, 3), torch.full((4, 3), 0.5))
     assert out.shape == (4, 3)
 
+# ---- closure_schedule
 def make_reward_fn(scale: Float[Tensor, "K"]) -> "Callable[[Tensor], Tensor]":
     def reward(features: Float[Tensor, "N K"]) -> Float[Tensor, "N"]:
         return (features * scale).sum(-1)
@@ -91,6 +97,7 @@ def main() -> None:
     assert fn(torch.randn(5, 3)).shape == (5,)
     assert fn(torch.randn(8, 3)).shape == (8,)
 
+# ---- comprehension_stack
 @jaxtyped(typechecker=beartype)
 def ensemble(xs: Float[Tensor, "N D"], weights: list[Tensor]) -> Float[Tensor, "E N"]:
     qs = torch.stack([xs @ w for w in weights])
@@ -100,6 +107,7 @@ def main() -> None:
     out = ensemble(torch.randn(5, 3), [torch.randn(3) for _ in range(4)])
     assert out.shape == (4, 5)
 
+# ---- early_return_empty_batch
 @jaxtyped(typechecker=beartype)
 def normalise(adv: Float[Tensor, "N"], mask: Bool[Tensor, "N"] | None = None) -> Float[Tensor, "N"]:
     n = adv.numel()
@@ -118,6 +126,7 @@ def main() -> None:
     assert normalise(torch.zeros(0)).shape == (0,) and normalise(torch.ones(1)).shape == (1,)
     assert normalise(torch.randn(4), torch.tensor([True, True, False, False])).shape == (4,)
 
+# ---- ellipsis_none_axes
 @jaxtyped(typechecker=beartype)
 def rbf(x: Float[Tensor, "*batch n d"], y: Float[Tensor, "*batch m d"]) -> Float[Tensor, "*batch n m"]:
     diff = x[..., :, None, :] - y[..., None, :, :]
@@ -127,6 +136,7 @@ def main() -> None:
     assert rbf(torch.randn(3, 2), torch.randn(4, 2)).shape == (3, 4)
     assert rbf(torch.randn(6, 5, 3, 2), torch.randn(6, 5, 3, 2)).shape == (6, 5, 3, 3)
 
+# ---- flatten_rollout_and_back
 @jaxtyped(typechecker=beartype)
 def evaluate(obs: Float[Tensor, "T B D"], w: Float[Tensor, "D"]) -> Float[Tensor, "T B"]:
     t, b = obs.shape[:2]
@@ -147,6 +157,7 @@ def main() -> None:
     assert env_major(torch.randn(5, 2)).shape == (10,) and env_major(torch.randn(5, 2, 3, 4)).shape == (10, 3, 4)
     assert by_env(np.zeros((5, 2))).shape == (2, 5)
 
+# ---- flattened_then_unflattened_transposed
 def unflatten(flat: Float[Tensor, "M"], steps: int, envs: int) -> Float[Tensor, "T B"]:
     return flat.view(envs, steps).t()
 
@@ -160,6 +171,7 @@ def restore(x: Float[Tensor, "T B"]) -> Float[Tensor, "T B"]:
 def main() -> None:
     assert restore(torch.arange(6.0).view(3, 2)).shape == (3, 2)
 
+# ---- float32_survives_python_numbers
 @jaxtyped(typechecker=beartype)
 def scale(x: Float32[np.ndarray, "N"], y: Float32[Tensor, "N"]) -> tuple[Float32[np.ndarray, "N"], Float32[Tensor, "N"]]:
     x = np.where(x > 0, x * 2.0 + 1, 0.0).astype(np.float32, copy=False)
@@ -172,6 +184,7 @@ def main() -> None:
     a, b = scale(np.arange(4, dtype=np.float32), torch.arange(4.0))
     assert a.dtype == np.float32 and b.dtype == torch.float32
 
+# ---- generic_array_typevar
 A = TypeVar("A", np.ndarray, Tensor)
 
 def ema(old: A, new: A, rate: float) -> A:
@@ -184,6 +197,7 @@ def main() -> None:
     assert blend(torch.zeros(2, 3), torch.ones(2, 3)).shape == (2, 3)
     assert ema(np.zeros((4, 1)), np.ones((4, 1)), 0.5).shape == (4, 1)
 
+# ---- generic_first
 from typing import Sequence
 T = TypeVar("T")
 
@@ -196,6 +210,7 @@ def final_hidden(layers: list[Float[Tensor, "N D"]]) -> Float[Tensor, "N"]:
 def main() -> None:
     assert final_hidden([torch.zeros(3, 4), torch.ones(3, 4)]).shape == (3,)
 
+# ---- hybrid_of_flattened_equal_sizes
 def stats(x: Float[Tensor, "T B"], horizon: int) -> dict[str, Float[Tensor, "..."]]:
     t, b = x.shape
     rows = x.reshape(t // horizon, horizon, b)
@@ -208,6 +223,7 @@ def main() -> None:
     assert out["per_env"].shape == (2,) and out["per_step"].shape == (6,)
     assert out["resid"].shape == (6, 2) and out["last"].shape == (2,)
 
+# ---- in_place_updates
 @jaxtyped(typechecker=beartype)
 def postprocess(x: Float[Tensor, "N D"], bad: Bool[Tensor, "N"], bias: Float[Tensor, "D"]) -> Float[Tensor, "N D"]:
     x = x.clone()
@@ -222,6 +238,7 @@ def postprocess(x: Float[Tensor, "N D"], bad: Bool[Tensor, "N"], bias: Float[Ten
 def main() -> None:
     assert postprocess(torch.randn(4, 3), torch.tensor([True, False, True, False]), torch.ones(3)).shape == (4, 3)
 
+# ---- integer_bits_and_blocks
 FLAG_PAD = 4
 
 @jaxtyped(typechecker=beartype)
@@ -241,6 +258,7 @@ def main() -> None:
     assert page(torch.arange(6), torch.tensor([2, 0, 1]), 2).tolist() == [4, 5, 0, 1, 2, 3]
     assert mean_int_reward(np.array([1, 2])).shape == (2,)
 
+# ---- iterate_and_zip_tensors
 @jaxtyped(typechecker=beartype)
 def episode_returns(rew: Float[Tensor, "T B"], done: Bool[Tensor, "T B"]) -> Float[Tensor, "B"]:
     total = torch.zeros(rew.shape[1])
@@ -257,6 +275,7 @@ def main() -> None:
     assert episode_returns(torch.ones(5, 2), torch.zeros(5, 2, dtype=torch.bool)).shape == (2,)
     assert lengths(torch.tensor([[1, 2, 0], [1, 1, 1]]), 0) == [2, 3]
 
+# ---- local_numbers_and_growth
 def main() -> None:
     n, d, k = 16, 4, 3
     x = torch.zeros(n, d)
@@ -275,6 +294,7 @@ def main() -> None:
     first, second = total[:half], total[half:]
     assert (first - second).shape == (9, 3)
 
+# ---- mask_dtype_dance
 @jaxtyped(typechecker=beartype)
 def scores(x: Float[Tensor, "N L"], attention: Int[Tensor, "N L"], done: Bool[Tensor, "N"]) -> Float[Tensor, "N L"]:
     pad = ~attention.bool()
@@ -287,6 +307,7 @@ def main() -> None:
     out = scores(torch.ones(2, 4), torch.tensor([[1, 1, 0, 0], [1, 1, 1, 1]]), torch.tensor([False, True]))
     assert out.shape == (2, 4)
 
+# ---- matmul_ranks
 @jaxtyped(typechecker=beartype)
 def ranks(x: Float[Tensor, "B N D"], w: Float[Tensor, "D"], m: Float[Tensor, "D E"], q: Float[Tensor, "B D"]) -> Float[Tensor, "B N"]:
     a = x @ w
@@ -299,6 +320,7 @@ def ranks(x: Float[Tensor, "B N D"], w: Float[Tensor, "D"], m: Float[Tensor, "D 
 def main() -> None:
     assert ranks(torch.randn(2, 3, 4), torch.randn(4), torch.randn(4, 5), torch.randn(2, 4)).shape == (2, 3)
 
+# ---- names_swapped_between_functions
 def attend(query: Float[Tensor, "N D"], memory: Float[Tensor, "M D"]) -> Float[Tensor, "N D"]:
     return (query @ memory.mT).softmax(-1) @ memory
 
@@ -312,6 +334,7 @@ def main() -> None:
     x, y = both(torch.randn(3, 4), torch.randn(5, 4))
     assert x.shape == (3, 4) and y.shape == (5, 4) and transposed(torch.randn(2, 6)).shape == (6, 2)
 
+# ---- numpy_bool_arithmetic
 @jaxtyped(typechecker=beartype)
 def discounts(done: Bool[np.ndarray, "T B"], trunc: Bool[np.ndarray, "T B"]) -> Float32[np.ndarray, "T B"]:
     alive = 1 - done
@@ -326,6 +349,7 @@ def main() -> None:
     d = np.zeros((3, 2), bool)
     assert discounts(d, d).shape == (3, 2) and episode_ids(np.array([False, True, False])).tolist() == [0, 0, 1]
 
+# ---- numpy_take_along_axis
 @jaxtyped(typechecker=beartype)
 def chosen(q: Float[np.ndarray, "N A"], act: Int[np.ndarray, "N"]) -> Float[np.ndarray, "N"]:
     return np.take_along_axis(q, act[:, None], axis=1)[:, 0]
@@ -340,6 +364,7 @@ def main() -> None:
     q = np.random.default_rng(0).normal(size=(4, 3))
     assert chosen(q, q.argmax(1)).shape == (4,) and sorted_rows(q).shape == (4, 3)
 
+# ---- numpy_torch_round_trip
 from jaxtyping import Float64, Int64
 @jaxtyped(typechecker=beartype)
 def act(obs: Float32[np.ndarray, "N D"], w: Float32[Tensor, "D A"]) -> Int64[np.ndarray, "N"]:
@@ -356,6 +381,7 @@ def main() -> None:
     assert float_obs(raw).dtype == torch.float32
     assert act(raw.astype(np.float32), torch.randn(3, 2)).shape == (5,)
 
+# ---- optional_mask_mean
 @jaxtyped(typechecker=beartype)
 def masked_mean(
     x: Float[Tensor, "N L"], mask: Float[Tensor, "N L"] | None = None, dim: int | None = None
@@ -372,6 +398,7 @@ def main() -> None:
     assert masked_mean(x, m, dim=1).shape == (3,)
     assert masked_mean(x, dim=0).shape == (5,)
 
+# ---- overload_numpy_torch
 from typing import overload
 @overload
 def log_mean_exp(x: Float[Tensor, "N K"]) -> Float[Tensor, "N"]: ...
@@ -389,6 +416,7 @@ def main() -> None:
     assert a.shape == b.shape == (4,)
     assert np.allclose(a.numpy(), b, atol=1e-5)
 
+# ---- pairwise_same_vector
 @jaxtyped(typechecker=beartype)
 def preference_matrix(scores: Float[Tensor, "N"]) -> Float[Tensor, "N N"]:
     return torch.sigmoid(scores[:, None] - scores)
@@ -403,6 +431,7 @@ def main() -> None:
     s = torch.tensor([0.1, 0.5, -0.2])
     assert preference_matrix(s).shape == (3, 3) and rank_loss(s, s).shape == ()
 
+# ---- partial_and_lambda
 import functools
 def huber(err: Float[Tensor, "*s"], delta: float) -> Float[Tensor, "*s"]:
     return torch.where(err.abs() < delta, 0.5 * err**2, delta * (err.abs() - 0.5 * delta))
@@ -416,6 +445,7 @@ def main() -> None:
     a, b = losses(torch.randn(3, 1), torch.randn(3, 1), torch.randn(3, 4, 5))
     assert a.shape == () and b.shape == (3,)
 
+# ---- quaternion_to_matrix
 @jaxtyped(typechecker=beartype)
 def rotation(q: Float[Tensor, "N 4"]) -> Float[Tensor, "N 3 3"]:
     w, x, y, z = torch.unbind(q / q.norm(dim=1, keepdim=True), dim=1)
@@ -430,6 +460,7 @@ def main() -> None:
     r = rotation(torch.randn(5, 4))
     assert torch.allclose(r @ r.mT, torch.eye(3).expand(5, 3, 3), atol=1e-5)
 
+# ---- rebind_annotated
 @jaxtyped(typechecker=beartype)
 def pool(tokens: Float[Tensor, "b l d"]) -> Float[Tensor, "b"]:
     x: Float[Tensor, "b d"] = tokens.mean(1)
@@ -441,6 +472,7 @@ def main() -> None:
     assert pool(torch.randn(2, 3, 4)).shape == (2,)
     assert pool(torch.randn(1, 1, 1)).shape == (1,)
 
+# ---- rebind_one_name
 def head(x: Float[Tensor, "N D"], w: Float[Tensor, "D H"]) -> Float[Tensor, "N"]:
     x = x @ w
     x = x.relu()
@@ -452,6 +484,7 @@ def head(x: Float[Tensor, "N D"], w: Float[Tensor, "D H"]) -> Float[Tensor, "N"]
 def main() -> None:
     assert head(torch.randn(5, 3), torch.randn(3, 7)).shape == (5,)
 
+# ---- same_function_other_sizes
 def centred(x: Float[Tensor, "N D"]) -> Float[Tensor, "N D"]:
     return x - x.mean(0)
 
@@ -465,6 +498,7 @@ def main() -> None:
     assert cross_cov(torch.randn(5, 2), torch.randn(5, 3)).shape == (2, 3)
     assert train_test(torch.randn(9, 2), torch.randn(4, 2)).shape == (4, 2)
 
+# ---- scalar_dims
 @jaxtyped(typechecker=beartype)
 def alpha_loss(log_alpha: Float[Tensor, ""], logp: Float[Tensor, "N"], target_entropy: float) -> Float[Tensor, ""]:
     return -(log_alpha.exp() * (logp + target_entropy).detach()).mean()
@@ -475,6 +509,7 @@ def main() -> None:
     loss.backward()
     assert log_alpha.grad is not None and log_alpha.grad.shape == ()
 
+# ---- self_dim_annotation
 class Embedder:
     def __init__(self, dim: int) -> None:
         self.dim = dim
@@ -492,6 +527,7 @@ def main() -> None:
     h = e(torch.randint(100, (2, 3)))
     assert h.shape == (2, 3, 6) and e.tied_logits(h).shape == (2, 3, 100)
 
+# ---- shaped_num_and_integer
 from jaxtyping import Integer, Num, Shaped
 @jaxtyped(typechecker=beartype)
 def take(x: Shaped[Tensor, "N *rest"], idx: Integer[Tensor, "M"]) -> Shaped[Tensor, "M *rest"]:
@@ -507,6 +543,7 @@ def main() -> None:
     assert take(torch.zeros(2), i).shape == (3,)
     assert total(torch.ones(2, 3)).shape == total(torch.ones(2, 3, dtype=torch.int32)).shape == (2,)
 
+# ---- singleton_axis_kept
 @jaxtyped(typechecker=beartype)
 def baseline(rew: Float[Tensor, "T B"], value: Float[Tensor, "1 B"], gain: Float[Tensor, "1"]) -> Float[Tensor, "T B"]:
     return gain * (rew - value)
@@ -524,6 +561,7 @@ def main() -> None:
     assert single_env(torch.randn(5)).shape == (5,) and outer(4).shape == (4, 4)
     assert baseline(torch.randn(5, 2), torch.zeros(1, 2), torch.ones(1)).shape == (5, 2)
 
+# ---- split_with_sizes
 @jaxtyped(typechecker=beartype)
 def unpack(obs: Float[Tensor, "N 10"]) -> tuple[Float[Tensor, "N 3"], Float[Tensor, "N 3"], Float[Tensor, "N 4"]]:
     pos, vel, quat = torch.split(obs, [3, 3, 4], dim=-1)
@@ -538,6 +576,7 @@ def main() -> None:
     parts = minibatches(torch.randn(10, 2), 4)
     assert len(parts) == 3 and parts[-1].shape == (2,)
 
+# ---- square_on_purpose
 @jaxtyped(typechecker=beartype)
 def symmetrise(a: Float[Tensor, "D D"]) -> Float[Tensor, "D D"]:
     return (a + a.T) / 2
@@ -557,6 +596,7 @@ def main() -> None:
     x = torch.randn(5, 3)
     assert symmetrise(cov(x)).shape == (3, 3) and gram_minus_mean(x).shape == (5, 5)
 
+# ---- total_loss_scalars
 def total(losses: dict[str, Float[Tensor, ""]], coefs: dict[str, float]) -> Float[Tensor, ""]:
     out = torch.zeros(())
     for name, value in losses.items():
@@ -567,6 +607,7 @@ def main() -> None:
     x = torch.randn(3, 4)
     assert total({"pg": x.mean(), "vf": x.square().sum(), "ent": x.max()}, {"vf": 0.5}).shape == ()
 
+# ---- tree_reduction_loop
 def reduce_pairs(x: Float[Tensor, "N D"]) -> Float[Tensor, "D"]:
     while x.shape[0] > 1:
         if x.shape[0] % 2:
@@ -583,6 +624,7 @@ def main() -> None:
     assert reduce_pairs(torch.ones(5, 3)).tolist() == [5, 5, 5]
     assert differences(torch.randn(2, 6), 3).shape == (2, 3)
 
+# ---- tuple_axes_moments
 @jaxtyped(typechecker=beartype)
 def batch_stats(x: Float32[np.ndarray, "T B D"]) -> tuple[Float32[np.ndarray, "D"], Float32[np.ndarray, "D"]]:
     mean = x.mean(axis=(0, 1))
@@ -598,6 +640,7 @@ def main() -> None:
     assert m.shape == v.shape == (3,)
     assert image_mean(torch.randn(2, 3, 4, 4)).shape == (2, 3)
 
+# ---- two_masks_of_rows
 def margins(scores: Float[Tensor, "N"], positive: Bool[Tensor, "N"]) -> Float[Tensor, "P Q"]:
     pos, neg = scores[positive], scores[~positive]
     return pos[:, None] - neg
@@ -611,6 +654,7 @@ def main() -> None:
     s, m = torch.randn(5), torch.tensor([True, True, False, False, False])
     assert margins(s, m).shape == (2, 3) and balanced(s, m).shape == ()
 
+# ---- type_aliases
 from typing import TypeAlias
 Logits: TypeAlias = Float[Tensor, "N A"]
 Actions: TypeAlias = Int[Tensor, "N"]
@@ -628,6 +672,7 @@ def main() -> None:
     x = torch.randn(5, 3)
     assert torch.allclose(ratio(x, x, torch.randint(3, (5,))), torch.ones(5))
 
+# ---- unbind_loop
 @jaxtyped(typechecker=beartype)
 def rnn(x: Float[Tensor, "B T D"], w: Float[Tensor, "D H"], u: Float[Tensor, "H H"]) -> Float[Tensor, "B T H"]:
     h = torch.zeros(x.shape[0], w.shape[1])
@@ -640,6 +685,7 @@ def rnn(x: Float[Tensor, "B T D"], w: Float[Tensor, "D H"], u: Float[Tensor, "H 
 def main() -> None:
     assert rnn(torch.randn(2, 5, 3), torch.randn(3, 4), torch.randn(4, 4)).shape == (2, 5, 4)
 
+# ---- underscore_dims
 @jaxtyped(typechecker=beartype)
 def concat_features(a: Float[Tensor, "N _"], b: Float[Tensor, "N _"]) -> Float[Tensor, "N _"]:
     return torch.cat((a, b), dim=1)
@@ -647,6 +693,7 @@ def concat_features(a: Float[Tensor, "N _"], b: Float[Tensor, "N _"]) -> Float[T
 def main() -> None:
     assert concat_features(torch.zeros(3, 2), torch.zeros(3, 5)).shape == (3, 7)
 
+# ---- union_narrowed_by_isinstance
 def as_vector(x: Float[Tensor, "N"] | float, n: int) -> Float[Tensor, "N"]:
     if isinstance(x, Tensor):
         return x
@@ -659,6 +706,7 @@ def main() -> None:
     assert shaped(torch.ones(4), 0.5).shape == (4,)
     assert shaped(torch.ones(4), torch.ones(4)).shape == (4,)
 
+# ---- vmap_pairwise
 def distance(a: Float[Tensor, "D"], b: Float[Tensor, "D"]) -> Float[Tensor, ""]:
     return (a - b).square().sum().sqrt()
 

@@ -3,6 +3,7 @@
 import torch
 import torch.nn as nn
 
+# ---- changed_augassign
 class Net(nn.Module):
     def __init__(self, dim: int, bidirectional: bool = True) -> None:
         super().__init__()
@@ -19,6 +20,7 @@ class Net(nn.Module):
 
 print(Net(4)(torch.zeros(2, 5, 4)).shape)
 
+# ---- changed_buffers
 class Buf(nn.Module):
     def __init__(self, n=4):
         super().__init__()
@@ -35,6 +37,7 @@ b = Buf()
 b.resize(6)
 print(b(torch.zeros(6)).shape)
 
+# ---- changed_call
 class Flat(nn.Module):
     def __init__(self):
         super().__init__()
@@ -49,6 +52,7 @@ class Flat(nn.Module):
 
 print(Flat()(torch.zeros(2, 3, 4)).shape)
 
+# ---- changed_conddef
 if torch.cuda.is_available():
 
     def dev(x):
@@ -61,6 +65,7 @@ else:
 
 print(dev(torch.zeros(1, 4)).shape)
 
+# ---- changed_constant
 VOCAB = 10
 VOCAB += 2  # special tokens
 
@@ -71,6 +76,7 @@ def f():
 
 print(f().shape)
 
+# ---- changed_deco
 def flat_input(cls):
     old = cls.forward
     cls.forward = lambda self, x: old(self, x.flatten(1))
@@ -89,6 +95,7 @@ class Dec(nn.Module):
 
 print(Dec()(torch.zeros(3, 2, 2)).shape)
 
+# ---- changed_delitem
 class C(nn.Module):
     def __init__(self):
         super().__init__()
@@ -105,6 +112,7 @@ d = C()
 seq = d.net
 seq[2] = nn.Linear(8, 5)
 
+# ---- changed_diamond
 class Base(nn.Module):
     def __init__(self):
         super().__init__()
@@ -132,6 +140,7 @@ class D(A, B):
 
 print((D()(torch.zeros(2, 8)) + torch.zeros(2, 16)).shape)
 
+# ---- changed_flagapply
 class S(nn.Module):
     def __init__(self):
         super().__init__()
@@ -147,6 +156,7 @@ b = S()
 b.apply(lambda m: setattr(m, "flag", True))
 print((b(torch.zeros(1, 4)) + torch.zeros(2)).shape)
 
+# ---- changed_hook
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
@@ -159,6 +169,7 @@ class Net(nn.Module):
 
 print(Net()(torch.zeros(2, 3, 4)).shape)
 
+# ---- changed_match
 def h(x):
     n = 1
     match x.shape:
@@ -182,6 +193,7 @@ def g(x):
 
 print(g(torch.zeros(6, 3)).shape)
 
+# ---- changed_noiter
 import torch.nn.functional as F
 def down(x, levels=0):
     for _ in range(levels):
@@ -210,6 +222,7 @@ def pipe(x, ws=()):
 
 print(pipe(torch.zeros(2, 4)).shape)
 
+# ---- changed_otherbuild
 def build(m):
     m.size = 6
 
@@ -227,6 +240,7 @@ class W3(nn.Module):
 
 print(W3()(torch.zeros(3, 6)).shape)
 
+# ---- changed_patch
 from unittest import mock
 class Mk(nn.Module):
     def __init__(self):
@@ -246,6 +260,7 @@ p = Mk()
 p.forward = lambda x: x
 print((p(torch.zeros(2, 9)) + torch.zeros(2, 9)).shape)
 
+# ---- changed_pluseq
 class A(nn.Module):
     def __init__(self):
         super().__init__()
@@ -258,6 +273,7 @@ class A(nn.Module):
 
 print(A()(torch.zeros(2, 4)).shape)
 
+# ---- changed_selfforward
 class Choose(nn.Module):
     def __init__(self, flat=False):
         super().__init__()
@@ -274,6 +290,7 @@ class Choose(nn.Module):
 
 print(Choose(True)(torch.zeros(2, 3, 4)).shape)
 
+# ---- changed_selfmethod
 class Net(nn.Module):
     def __init__(self):
         super().__init__()
@@ -295,6 +312,7 @@ net = Net()
 print(net(torch.zeros(2, 4)).shape)
 print(net.head(torch.zeros(2, 16)).shape)
 
+# ---- changed_setattr
 class Net(nn.Module):
     def __init__(self):
         super().__init__()

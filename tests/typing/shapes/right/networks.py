@@ -8,6 +8,7 @@ from beartype import beartype
 from jaxtyping import Float, jaxtyped
 from torch import Tensor
 
+# ---- alibi_bias
 @jaxtyped(typechecker=beartype)
 def alibi(scores: Float[Tensor, "B H T T"]) -> Float[Tensor, "B H T T"]:
     _, h, t, _ = scores.shape
@@ -19,6 +20,7 @@ def alibi(scores: Float[Tensor, "B H T T"]) -> Float[Tensor, "B H T T"]:
 def main() -> None:
     assert alibi(torch.zeros(2, 4, 5, 5)).shape == (2, 4, 5, 5)
 
+# ---- einsum_attention
 @jaxtyped(typechecker=beartype)
 def attend(
     q: Float[Tensor, "b h t d"], k: Float[Tensor, "b h s d"], v: Float[Tensor, "b h s e"]
@@ -30,6 +32,7 @@ def attend(
 def main() -> None:
     assert attend(torch.randn(2, 3, 4, 5), torch.randn(2, 3, 6, 5), torch.randn(2, 3, 6, 7)).shape == (2, 4, 21)
 
+# ---- ellipsis_rms_norm
 class RMSNorm(nn.Module):
     def __init__(self, dim: int) -> None:
         super().__init__()
@@ -44,6 +47,7 @@ def main() -> None:
     assert norm(torch.randn(4)).shape == (4,)
     assert norm(torch.randn(2, 3, 4)).shape == (2, 3, 4)
 
+# ---- group_norm_by_hand
 @jaxtyped(typechecker=beartype)
 def group_norm(x: Float[Tensor, "N C H W"], gain: Float[Tensor, "C"], groups: int) -> Float[Tensor, "N C H W"]:
     n, c, h, w = x.shape
@@ -56,6 +60,7 @@ def group_norm(x: Float[Tensor, "N C H W"], gain: Float[Tensor, "C"], groups: in
 def main() -> None:
     assert group_norm(torch.randn(2, 6, 3, 4), torch.ones(6), 3).shape == (2, 6, 3, 4)
 
+# ---- grouped_query_attention
 @jaxtyped(typechecker=beartype)
 def gqa(q: Float[Tensor, "B H T D"], k: Float[Tensor, "B G T D"], v: Float[Tensor, "B G T D"]) -> Float[Tensor, "B H T D"]:
     b, h, t, d = q.shape
@@ -71,6 +76,7 @@ def gqa(q: Float[Tensor, "B H T D"], k: Float[Tensor, "B G T D"], v: Float[Tenso
 def main() -> None:
     assert gqa(torch.randn(2, 6, 3, 4), torch.randn(2, 2, 3, 4), torch.randn(2, 2, 3, 4)).shape == (2, 6, 3, 4)
 
+# ---- gumbel_straight_through
 @jaxtyped(typechecker=beartype)
 def sample(logits: Float[Tensor, "*lead A"], table: Float[Tensor, "A D"]) -> Float[Tensor, "*lead D"]:
     gumbel = -torch.log(-torch.log(torch.rand_like(logits).clamp(1e-6, 1 - 1e-6)))
@@ -82,6 +88,7 @@ def main() -> None:
     t = torch.randn(5, 3)
     assert sample(torch.randn(5), t).shape == (3,) and sample(torch.randn(2, 4, 5), t).shape == (2, 4, 3)
 
+# ---- image_normalisation_axes
 import numpy as np
 from jaxtyping import Float32, UInt8
 MEAN = np.array([0.485, 0.456, 0.406], dtype=np.float32)
@@ -101,6 +108,7 @@ def main() -> None:
     a, b = hwc(img), chw(torch.from_numpy(img).permute(0, 3, 1, 2))
     assert a.shape == b.shape == (2, 3, 4, 5)
 
+# ---- kv_cache
 from dataclasses import dataclass
 @dataclass
 class Cache:
@@ -121,6 +129,7 @@ def main() -> None:
         k, v = cache.extend(torch.zeros(2, 3, t, 8), torch.zeros(2, 3, t, 8))
         assert k.shape == v.shape == (2, 3, total, 8)
 
+# ---- modules_that_grow
 # Containers of layers to which others are added after they are made.
 class Net(nn.Module):
     def __init__(self, depth: int) -> None:
@@ -142,6 +151,7 @@ class Net(nn.Module):
 def main() -> None:
     print(Net(2)(torch.rand(5, 4)).shape)
 
+# ---- moe_router
 @jaxtyped(typechecker=beartype)
 def route(x: Float[Tensor, "N D"], gate: Float[Tensor, "D E"], experts: Float[Tensor, "E D D"], k: int) -> tuple[Float[Tensor, "N D"], Float[Tensor, ""]]:
     probs = (x @ gate).softmax(-1)
@@ -156,6 +166,7 @@ def main() -> None:
     y, aux = route(torch.randn(6, 3), torch.randn(3, 4), torch.randn(4, 3, 3), 2)
     assert y.shape == (6, 3) and aux.shape == ()
 
+# ---- multi_head_attention
 from jaxtyping import Bool
 class Attention(nn.Module):
     def __init__(self, dim: int, heads: int) -> None:
@@ -180,6 +191,7 @@ def main() -> None:
     assert m(torch.randn(2, 5, 16)).shape == (2, 5, 16)
     assert m(torch.randn(2, 5, 16), torch.zeros(2, 5, dtype=torch.bool)).shape == (2, 5, 16)
 
+# ---- rotary_embedding
 @jaxtyped(typechecker=beartype)
 def rotate(x: Float[Tensor, "B T H D"]) -> Float[Tensor, "B T H D"]:
     t, d = x.shape[1], x.shape[-1]
@@ -197,6 +209,7 @@ def main() -> None:
     x = torch.randn(2, 5, 3, 8)
     assert rotate(x).shape == x.shape == rotate_half(x).shape
 
+# ---- variadic_linear
 @jaxtyped(typechecker=beartype)
 def linear(x: Float[Tensor, "*batch d"], w: Float[Tensor, "out d"], b: Float[Tensor, "out"]) -> Float[Tensor, "*batch out"]:
     *lead, d = x.shape
@@ -208,6 +221,7 @@ def main() -> None:
     for shape in [(3,), (2, 3), (5, 2, 3)]:
         assert linear(torch.randn(shape), w, b).shape == (*shape[:-1], 4)
 
+# ---- vit_patches
 @jaxtyped(typechecker=beartype)
 def patchify(x: Float[Tensor, "B C H W"], p: int) -> Float[Tensor, "B N D"]:
     b, c, h, w = x.shape

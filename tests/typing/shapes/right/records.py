@@ -6,6 +6,7 @@ from jaxtyping import Bool, Float, Float32, Int64
 from torch import Tensor
 from typedbatch import Batch
 
+# ---- dataclass_fields
 from dataclasses import dataclass
 from beartype import beartype
 from jaxtyping import jaxtyped
@@ -28,6 +29,7 @@ def main() -> None:
     assert mb.normalised().shape == (5,)
     assert mb.reset(torch.zeros(5, dtype=torch.bool)).hidden.shape == (1, 5, 8)
 
+# ---- named_tuple_outputs
 from typing import NamedTuple, Protocol
 class Out(NamedTuple):
     logits: Float[Tensor, "N A"]
@@ -47,6 +49,7 @@ def entropy_bonus(policy: Policy, obs: Float[Tensor, "N D"]) -> Float[Tensor, "N
 def main() -> None:
     assert entropy_bonus(random_policy, torch.zeros(4, 2)).shape == (4,)
 
+# ---- rec_list_of_steps_collected
 class Step(Batch):
     obs: Float32[np.ndarray, "B 4"]
     rew: Float32[np.ndarray, "B"]
@@ -67,6 +70,7 @@ def main() -> None:
     roll = collect([Step(obs=np.zeros((3, 4), f), rew=np.full(3, i, f)) for i in range(5)])
     assert roll.obs.shape == (5, 3, 4) and flat(roll).rew.shape == (15,)
 
+# ---- rec_methods_and_inheritance
 class Step(Batch):
     obs: Float32[Tensor, "N 4"]
     done: Bool[Tensor, "N"]
@@ -85,6 +89,7 @@ def main() -> None:
     s = Scored(obs=torch.zeros(3, 4), done=torch.tensor([True, False, False]), rew=torch.ones(3), value=torch.zeros(3, 1))
     assert s.td(torch.ones(3, 1)).shape == (3, 1) and s.alive().sum() == 2
 
+# ---- rec_minibatch_and_views
 class Rows(Batch):
     obs: Float32[Tensor, "N 4"]
     act: Int64[Tensor, "N"]
@@ -103,6 +108,7 @@ def main() -> None:
     w = torch.randn(4, 3)
     assert pg(rows, w).shape == pg(part, w).shape == ()
 
+# ---- rec_pairs_and_margin
 import torch.nn.functional as F
 class Pair(Batch):
     chosen: Int64[Tensor, "N L"]
@@ -119,6 +125,7 @@ def main() -> None:
     p = Pair(chosen=torch.ones(4, 5, dtype=torch.long), rejected=torch.ones(4, 7, dtype=torch.long), margin=torch.zeros(4))
     assert rm_loss(p).shape == ()
 
+# ---- rec_rollout_with_bootstrap_row
 class Rollout(Batch):
     rew: Float32[np.ndarray, "T B"]
     val: Float32[np.ndarray, "T+1 B"]
@@ -143,6 +150,7 @@ def main() -> None:
     out = targets(Rollout(rew=np.ones((5, 2), f), val=np.zeros((6, 2), f), done=np.zeros((5, 2), bool)))
     assert out.adv.shape == out.ret.shape == (10,) and out.adv.dtype == f
 
+# ---- rec_scalar_and_column_fields
 class Target(Batch):
     q: Float32[Tensor, "N 1"]
     y: Float32[Tensor, "N"]
@@ -161,6 +169,7 @@ def main() -> None:
     u = Target(q=torch.zeros(6, 1), y=torch.ones(6), alpha=torch.tensor(0.5))
     assert loss(t).shape == (3,) and compare(t, u).shape == (3, 6)
 
+# ---- rec_two_of_different_length
 class Rows(Batch):
     obs: Float32[np.ndarray, "N 4"]
     rew: Float32[np.ndarray, "N"]

@@ -8,6 +8,7 @@ from beartype import beartype
 from jaxtyping import Bool, Float, Float32, Int, jaxtyped
 from torch import Tensor
 
+# ---- actor_critic_module
 class ActorCritic(nn.Module):
     def __init__(self, obs_dim: int, n_act: int) -> None:
         super().__init__()
@@ -29,6 +30,7 @@ def main() -> None:
     net = ActorCritic(4, 2)
     assert loss(net, torch.randn(6, 4), torch.randint(2, (6,)), torch.randn(6)).shape == ()
 
+# ---- c51_expected_value
 @jaxtyped(typechecker=beartype)
 def greedy(logits: Float[Tensor, "N A Z"], atoms: Float[Tensor, "Z"]) -> tuple[Int[Tensor, "N"], Float[Tensor, "N"]]:
     q = (logits.softmax(-1) * atoms).sum(-1)
@@ -41,6 +43,7 @@ def main() -> None:
     a, v = greedy(torch.randn(4, 3, 5), torch.linspace(-1, 1, 5))
     assert a.shape == v.shape == (4,)
 
+# ---- c51_projection
 @jaxtyped(typechecker=beartype)
 def project(
     probs: Float[Tensor, "N Z"], rew: Float[Tensor, "N"], done: Float[Tensor, "N"], atoms: Float[Tensor, "Z"]
@@ -64,6 +67,7 @@ def main() -> None:
     out = project(p, torch.randn(3), torch.zeros(3), torch.linspace(-5, 5, 11))
     assert out.shape == (3, 11) and torch.allclose(out.sum(1), torch.ones(3), atol=1e-4)
 
+# ---- chunk_gaussian_head
 import math
 @jaxtyped(typechecker=beartype)
 def sample(noise: Float[Tensor, "N A"], out: Float[Tensor, "N 2*A"]) -> tuple[Float[Tensor, "N A"], Float[Tensor, "N"]]:
@@ -79,6 +83,7 @@ def main() -> None:
     a, lp = sample(noise, torch.randn(5, 6))
     assert a.shape == (5, 3) and lp.shape == (5,)
 
+# ---- cross_entropy_three_ways
 @jaxtyped(typechecker=beartype)
 def three(logits: Float[Tensor, "N L V"], labels: Int[Tensor, "N L"]) -> Float[Tensor, "3"]:
     n, length, v = logits.shape
@@ -91,6 +96,7 @@ def main() -> None:
     out = three(torch.randn(2, 5, 7), torch.randint(7, (2, 5)))
     assert out.shape == (3,) and torch.allclose(out[0], out[2])
 
+# ---- discount_matrix
 @jaxtyped(typechecker=beartype)
 def discounted(rew: Float[Tensor, "T B"], gamma: float) -> Float[Tensor, "T B"]:
     steps = torch.arange(rew.shape[0])
@@ -102,6 +108,7 @@ def main() -> None:
     out = discounted(torch.ones(4, 2), 1.0)
     assert out.shape == (4, 2) and out[0, 0] == 4
 
+# ---- discounted_cumsum_flip
 @jaxtyped(typechecker=beartype)
 def returns_to_go(rew: Float[Tensor, "T B"]) -> Float[Tensor, "T B"]:
     return rew.flip(0).cumsum(0).flip(0)
@@ -115,6 +122,7 @@ def main() -> None:
     assert returns_to_go(torch.ones(5, 2))[0, 0] == 5
     assert np_returns_to_go(np.ones(4), 1.0).tolist() == [4, 3, 2, 1]
 
+# ---- double_dqn
 @jaxtyped(typechecker=beartype)
 def double_dqn(
     q: Float[Tensor, "N A"], online: Float[Tensor, "N A"], target: Float[Tensor, "N A"],
@@ -130,6 +138,7 @@ def main() -> None:
     q = torch.randn(5, 3)
     assert double_dqn(q, q, q, torch.randint(3, (5,)), torch.zeros(5), torch.zeros(5, dtype=torch.bool)).shape == ()
 
+# ---- dueling_head
 @jaxtyped(typechecker=beartype)
 def dueling(value: Float[Tensor, "N 1"], adv: Float[Tensor, "N A"]) -> Float[Tensor, "N A"]:
     return value + adv - adv.mean(dim=1, keepdim=True)
@@ -142,6 +151,7 @@ def main() -> None:
     assert dueling(torch.randn(4, 1), torch.randn(4, 3)).shape == (4, 3)
     assert dueling_atoms(torch.randn(4, 5), torch.randn(4, 3, 5)).shape == (4, 3, 5)
 
+# ---- ensemble_broadcast_target
 @jaxtyped(typechecker=beartype)
 def ensemble_loss(qs: Float[Tensor, "E N"], target: Float[Tensor, "N"]) -> Float[Tensor, "E"]:
     return (qs - target).square().mean(dim=1)
@@ -154,6 +164,7 @@ def main() -> None:
     assert ensemble_loss(torch.randn(3, 5), torch.randn(5)).shape == (3,)
     assert per_step(torch.randn(6, 2), torch.randn(2), torch.zeros(6, 1)).shape == (6, 2)
 
+# ---- frame_stack_window
 @jaxtyped(typechecker=beartype)
 def stack_frames(frames: Float32[np.ndarray, "T H W"], k: int) -> Float32[np.ndarray, "T {k} H W"]:
     padded = np.concatenate([np.repeat(frames[:1], k - 1, axis=0), frames])
@@ -167,6 +178,7 @@ def main() -> None:
     assert stack_frames(np.zeros((6, 3, 3), np.float32), 4).shape == (6, 4, 3, 3)
     assert windows(torch.zeros(6, 2), 4).shape == (3, 4, 2)
 
+# ---- gae_append_last_value
 @jaxtyped(typechecker=beartype)
 def deltas(
     rew: Float[Tensor, "T"], val: Float[Tensor, "T"], last: Float[Tensor, ""], done: Bool[Tensor, "T"]
@@ -179,6 +191,7 @@ def main() -> None:
     out = deltas(torch.zeros(4), torch.ones(4), torch.tensor(2.0), torch.zeros(4, dtype=torch.bool))
     assert out.shape == (4,)
 
+# ---- gae_list_flip_stack
 @jaxtyped(typechecker=beartype)
 def gae(deltas: Float[Tensor, "T B"], discount: Float[Tensor, "T B"]) -> Float[Tensor, "T B"]:
     out: list[Tensor] = []
@@ -191,6 +204,7 @@ def gae(deltas: Float[Tensor, "T B"], discount: Float[Tensor, "T B"]) -> Float[T
 def main() -> None:
     assert gae(torch.ones(6, 3), torch.full((6, 3), 0.9)).shape == (6, 3)
 
+# ---- gae_numpy_loop
 @jaxtyped(typechecker=beartype)
 def gae(
     rew: Float32[np.ndarray, "T B"], val: Float32[np.ndarray, "T B"], last: Float32[np.ndarray, "B"],
@@ -210,6 +224,7 @@ def main() -> None:
     f = np.float32
     assert gae(np.ones((5, 2), f), np.zeros((5, 2), f), np.zeros(2, f), np.zeros((5, 2), bool)).shape == (5, 2)
 
+# ---- hindsight_relabel
 from typing import Any
 @jaxtyped(typechecker=beartype)
 def relabel(goal: Float[np.ndarray, "N G"], achieved: Float[np.ndarray, "N G"], future: Int[np.ndarray, "N"], rng: Any) -> Float[np.ndarray, "N G"]:
@@ -229,6 +244,7 @@ def main() -> None:
     new = relabel(g, a, np.arange(6)[::-1].copy(), np.random.default_rng(0))
     assert sparse_reward(new, a).shape == (6,)
 
+# ---- lstm_state_reset
 class Recurrent(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -246,6 +262,7 @@ def main() -> None:
     s = (torch.zeros(1, 2, 8), torch.zeros(1, 2, 8))
     assert Recurrent()(torch.zeros(5, 2, 3), torch.zeros(5, 2), s).shape == (10, 8)
 
+# ---- minibatch_permutation
 def epoch(obs: Float[Tensor, "N D"], adv: Float[Tensor, "N"], size: int) -> list[float]:
     n = obs.shape[0]
     order = torch.randperm(n)
@@ -260,6 +277,7 @@ def epoch(obs: Float[Tensor, "N D"], adv: Float[Tensor, "N"], size: int) -> list
 def main() -> None:
     assert len(epoch(torch.randn(10, 3), torch.randn(10), 4)) == 3
 
+# ---- n_step_slices
 @jaxtyped(typechecker=beartype)
 def n_step(rew: Float[Tensor, "T"], val: Float[Tensor, "T+1"], n: int) -> Float[Tensor, "K"]:
     horizon = len(rew) - n + 1
@@ -276,6 +294,7 @@ def main() -> None:
     assert n_step(torch.ones(6), torch.zeros(7), 3).shape == (4,)
     assert two_step(torch.ones(6), torch.zeros(7)).shape == (5,)
 
+# ---- prioritized_weights
 from jaxtyping import Float64
 @jaxtyped(typechecker=beartype)
 def per_loss(q: Float[Tensor, "N"], y: Float[Tensor, "N"], prio: Float64[np.ndarray, "N"]) -> tuple[Float[Tensor, ""], Float32[np.ndarray, "N"]]:
@@ -288,6 +307,7 @@ def main() -> None:
     loss, new = per_loss(torch.randn(5), torch.randn(5), np.ones(5))
     assert loss.shape == () and new.shape == (5,)
 
+# ---- quantile_huber_pairwise
 @jaxtyped(typechecker=beartype)
 def quantile_huber(
     pred: Float[Tensor, "N K"], target: Float[Tensor, "N M"], taus: Float[Tensor, "K"]
@@ -303,6 +323,7 @@ def main() -> None:
     assert quantile_huber(torch.randn(3, 5), torch.randn(3, 7), taus).shape == (3,)
     assert quantile_huber(torch.randn(3, 5), torch.randn(3, 5), taus).shape == (3,)
 
+# ---- quantile_huber_smooth_l1_expand
 def huber_pairs(pred: Float[Tensor, "N K"], target: Float[Tensor, "N K"]) -> Float[Tensor, "N K K"]:
     n, k = pred.shape
     a = pred.unsqueeze(2).expand(n, k, k)
@@ -313,6 +334,7 @@ def main() -> None:
     out = huber_pairs(torch.randn(4, 6), torch.randn(4, 6))
     assert out.shape == (4, 6, 6)
 
+# ---- redq_random_subset
 @jaxtyped(typechecker=beartype)
 def redq(qs: Float[Tensor, "E N"], rew: Float[Tensor, "N"], m: int) -> tuple[Float[Tensor, "N"], Float[Tensor, ""]]:
     idx = torch.randperm(qs.size(0))[:m]
@@ -324,6 +346,7 @@ def main() -> None:
     t, l = redq(torch.randn(10, 4), torch.zeros(4), 2)
     assert t.shape == (4,) and l.shape == ()
 
+# ---- running_mean_std
 class RunningMeanStd:
     def __init__(self, shape: tuple[int, ...]) -> None:
         self.mean = np.zeros(shape, np.float64)
@@ -347,6 +370,7 @@ def main() -> None:
         rms.update(x)
         assert rms(x).shape == (10, *shape) and rms(x).dtype == np.float32
 
+# ---- sac_columns
 def sac_target(
     rew: Float[Tensor, "N 1"], done: Float[Tensor, "N 1"], qs: list[Float[Tensor, "N 1"]], logp: Float[Tensor, "N A"], alpha: float
 ) -> Float[Tensor, "N 1"]:
@@ -358,6 +382,7 @@ def main() -> None:
     c = torch.zeros(4, 1)
     assert sac_target(c, c, [c, c, c], torch.randn(4, 2), 0.2).shape == (4, 1)
 
+# ---- value_column_on_purpose
 @jaxtyped(typechecker=beartype)
 def critic_loss(q1: Float[Tensor, "N 1"], q2: Float[Tensor, "N 1"], rew: Float[Tensor, "N"], done: Bool[Tensor, "N"], nxt: Float[Tensor, "N 1"]) -> Float[Tensor, ""]:
     target = rew.view(-1, 1) + 0.99 * (~done).view(-1, 1) * nxt
@@ -367,6 +392,7 @@ def main() -> None:
     q = torch.randn(4, 1)
     assert critic_loss(q, q, torch.randn(4), torch.zeros(4, dtype=torch.bool), q).shape == ()
 
+# ---- vtrace
 @jaxtyped(typechecker=beartype)
 def vtrace(
     log_rho: Float[Tensor, "T B"], disc: Float[Tensor, "T B"], rew: Float[Tensor, "T B"],

@@ -25,6 +25,7 @@ class Critic(nn.Module):
         self.value = nn.Linear(8, 1)
         self.policy = nn.Linear(8, 3)
 
+# ---- steps_actions
 # Discrete and continuous actions, joined with observations.
 class Learner(Critic):
     def q_values(self, batch: LogpOldProtocol[Tensor]) -> Tensor:
@@ -46,6 +47,7 @@ class Learner(Critic):
 def main() -> None:
     print(Learner().q_values(rollout()), Learner().minibatches(rollout()))
 
+# ---- steps_layouts
 # A rollout with an axis of time, and its rows.
 def advantages(batch: LogpOldProtocol[Tensor], gamma: float = 0.99) -> Tensor:
     adv, last = torch.zeros_like(batch.rew), torch.zeros_like(batch.rew[0])
@@ -71,6 +73,7 @@ def main() -> None:
     whole = validate(batch, LogpOldBatch[Tensor])
     print(advantages(rollout()), advantages(whole), by_environment(whole))
 
+# ---- steps_numpy
 from typedbatch import convert
 # Arrays of numpy, and generators of batches.
 def returns_of(batch: LogpOldProtocol, gamma: float = 0.9) -> np.ndarray:
@@ -84,6 +87,7 @@ def returns_of(batch: LogpOldProtocol, gamma: float = 0.9) -> np.ndarray:
 def main() -> None:
     print(returns_of(convert(rollout(), LogpOldBatch)))
 
+# ---- steps_ppo
 # PPO on a shipped record.
 class Learner(Critic):
     def loss(self, batch: LogpOldProtocol[Tensor]) -> Tensor:
@@ -101,6 +105,7 @@ class Learner(Critic):
 def main() -> None:
     print(Learner().loss(rollout()))
 
+# ---- steps_td
 # Targets of one step, in every spelling that keeps the shape.
 class Learner(Critic):
     def targets(self, batch: LogpOldProtocol[Tensor], gamma: float = 0.99) -> Tensor:
@@ -120,6 +125,7 @@ class Learner(Critic):
 def main() -> None:
     print(Learner().targets(rollout()), Learner().columns(rollout()))
 
+# ---- steps_vectors
 # Rewards of several objectives, declared again.
 class VectorRollout(LogpOldBatch[Tensor]):
     rew: Tensor

@@ -7,6 +7,7 @@ from beartype import beartype
 from jaxtyping import Bool, Float, Int, jaxtyped
 from torch import Tensor
 
+# ---- bce_class_weights
 @jaxtyped(typechecker=beartype)
 def multilabel(logits: Float[Tensor, "N C"], labels: Bool[Tensor, "N C"], row_weight: Float[Tensor, "N"]) -> Float[Tensor, ""]:
     positives = labels.sum(0)
@@ -23,6 +24,7 @@ def main() -> None:
     assert multilabel(torch.randn(4, 3), torch.rand(4, 3) > 0.5, torch.ones(4)).shape == ()
     assert gan(torch.randn(4, 1), torch.randn(6, 1)).shape == ()
 
+# ---- beam_search_step
 @jaxtyped(typechecker=beartype)
 def beam_step(scores: Float[Tensor, "B K"], logp: Float[Tensor, "B K V"], seqs: Int[Tensor, "B K L"]) -> tuple[Float[Tensor, "B K"], Int[Tensor, "B K L+1"]]:
     b, k, v = logp.shape
@@ -36,6 +38,7 @@ def main() -> None:
     s, q = beam_step(torch.zeros(2, 3), torch.randn(2, 3, 7), torch.zeros(2, 3, 4, dtype=torch.long))
     assert s.shape == (2, 3) and q.shape == (2, 3, 5)
 
+# ---- decision_transformer_interleave
 @jaxtyped(typechecker=beartype)
 def interleave(r: Float[Tensor, "B T D"], s: Float[Tensor, "B T D"], a: Float[Tensor, "B T D"]) -> tuple[Float[Tensor, "B 3*T D"], Float[Tensor, "B T D"]]:
     b, t, d = s.shape
@@ -48,6 +51,7 @@ def main() -> None:
     x, y = interleave(torch.randn(2, 4, 3), torch.randn(2, 4, 3), torch.randn(2, 4, 3))
     assert x.shape == (2, 12, 3) and y.shape == (2, 4, 3)
 
+# ---- decode_loop_growing
 from typing import Callable
 def generate(step: "Callable[[Tensor], Tensor]", ids: Int[Tensor, "N L"], steps: int) -> Int[Tensor, "N M"]:
     finished = torch.zeros(ids.shape[0], dtype=torch.bool)
@@ -64,6 +68,7 @@ def main() -> None:
     fn: Callable[[Tensor], Tensor] = lambda ids: F.one_hot(ids[:, -1] + 1, 20).float()
     assert generate(fn, torch.ones(2, 3, dtype=torch.long), 4).shape == (2, 7)
 
+# ---- distillation_soft_targets
 @jaxtyped(typechecker=beartype)
 def distill(student: Float[Tensor, "N V"], teacher: Float[Tensor, "N V"]) -> Float[Tensor, ""]:
     soft = F.cross_entropy(student / 2, (teacher / 2).softmax(dim=1))
@@ -74,6 +79,7 @@ def distill(student: Float[Tensor, "N V"], teacher: Float[Tensor, "N V"]) -> Flo
 def main() -> None:
     assert distill(torch.randn(3, 5), torch.randn(3, 5)).shape == ()
 
+# ---- dpo_concatenated_forward
 def sequence_logp(logits: Float[Tensor, "B L V"], ids: Int[Tensor, "B L"], mask: Bool[Tensor, "B L"]) -> Float[Tensor, "B"]:
     labels, keep = ids[:, 1:].clone(), mask[:, 1:]
     labels[~keep] = 0
@@ -94,6 +100,7 @@ def main() -> None:
     ids = torch.randint(9, (3, 6))
     assert dpo(model, ids, ids.flip(1), torch.zeros(3)).shape == ()
 
+# ---- grpo_repeat_interleave
 @jaxtyped(typechecker=beartype)
 def grpo(rewards: Float[Tensor, "B"], group: int) -> Float[Tensor, "B"]:
     grouped = rewards.reshape(-1, group)
@@ -104,6 +111,7 @@ def grpo(rewards: Float[Tensor, "B"], group: int) -> Float[Tensor, "B"]:
 def main() -> None:
     assert grpo(torch.randn(12), 4).shape == (12,)
 
+# ---- grpo_token_loss
 @jaxtyped(typechecker=beartype)
 def grpo_loss(
     logp: Float[Tensor, "N L"], old: Float[Tensor, "N L"], adv: Float[Tensor, "N"], mask: Bool[Tensor, "N L"]
@@ -118,6 +126,7 @@ def main() -> None:
     x = torch.randn(3, 5)
     assert grpo_loss(x, x, torch.randn(3), torch.ones(3, 5, dtype=torch.bool)).shape == ()
 
+# ---- ignore_index_gather
 @jaxtyped(typechecker=beartype)
 def nll(logits: Float[Tensor, "N L V"], labels: Int[Tensor, "N L"]) -> Float[Tensor, "N"]:
     keep = labels.ne(-100)
@@ -128,6 +137,7 @@ def nll(logits: Float[Tensor, "N L V"], labels: Int[Tensor, "N L"]) -> Float[Ten
 def main() -> None:
     assert nll(torch.randn(2, 3, 4), torch.tensor([[1, 2, -100], [0, -100, -100]])).shape == (2,)
 
+# ---- infonce_symmetric
 @jaxtyped(typechecker=beartype)
 def clip_loss(img: Float[Tensor, "N D"], txt: Float[Tensor, "N D"], scale: Float[Tensor, ""]) -> Float[Tensor, ""]:
     img = img / img.norm(dim=-1, keepdim=True)
@@ -140,6 +150,7 @@ def main() -> None:
     loss = clip_loss(torch.randn(8, 4), torch.randn(8, 4), torch.tensor(0.0))
     assert loss.shape == () and loss.item() > 0
 
+# ---- last_token_gather_expand
 @jaxtyped(typechecker=beartype)
 def last_token(h: Float[Tensor, "N L D"], mask: Int[Tensor, "N L"]) -> Float[Tensor, "N D"]:
     idx = mask.sum(dim=1) - 1
@@ -156,6 +167,7 @@ def main() -> None:
     assert last_token(torch.randn(2, 3, 4), m).shape == (2, 4)
     assert last_reward(torch.tensor([[1.0, 2, 3], [4, 5, 6]]), m).tolist() == [2, 6]
 
+# ---- length_mask
 import numpy as np
 @jaxtyped(typechecker=beartype)
 def length_mask(lengths: Int[Tensor, "N"], max_len: int) -> Bool[Tensor, "N {max_len}"]:
@@ -169,6 +181,7 @@ def main() -> None:
     assert length_mask(torch.tensor([1, 3]), 4).sum() == 4
     assert np_length_mask(np.array([1, 3])).shape == (2, 3)
 
+# ---- nucleus_sampling
 @jaxtyped(typechecker=beartype)
 def top_p(logits: Float[Tensor, "N V"], p: float) -> Int[Tensor, "N 1"]:
     values, order = logits.sort(dim=-1, descending=True)
@@ -189,6 +202,7 @@ def main() -> None:
     assert top_p(torch.randn(3, 7), 0.9).shape == (3, 1)
     assert top_k(torch.randn(3, 7), 2, torch.ones(3)).shape == (3,)
 
+# ---- packed_document_mask
 @jaxtyped(typechecker=beartype)
 def block_causal(doc: Int[Tensor, "B L"]) -> Bool[Tensor, "B 1 L L"]:
     length = doc.shape[1]
@@ -201,6 +215,7 @@ def main() -> None:
     m = block_causal(torch.tensor([[0, 0, 1, 1]]))
     assert m.shape == (1, 1, 4, 4) and m.sum() == 6
 
+# ---- pair_padding_to_longest
 @jaxtyped(typechecker=beartype)
 def pad_to(x: Int[Tensor, "N _"], length: int, value: int) -> Int[Tensor, "N {length}"]:
     return F.pad(x, (0, length - x.size(1)), value=value)
@@ -213,6 +228,7 @@ def main() -> None:
     a, b = torch.ones(3, 5, dtype=torch.long), torch.ones(3, 7, dtype=torch.long)
     assert joined(a, b).shape == (6, 7)
 
+# ---- plackett_luce_listwise
 @jaxtyped(typechecker=beartype)
 def listwise(scores: Float[Tensor, "N K"], rank: Int[Tensor, "N K"]) -> Float[Tensor, "N"]:
     ordered = scores.gather(1, rank)
@@ -230,6 +246,7 @@ def main() -> None:
     s = torch.randn(3, 4)
     assert listwise(s, s.argsort(1)).shape == all_pairs(s, s).shape == (3,)
 
+# ---- reward_model_pair_of_tuples
 class RewardModel(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -248,6 +265,7 @@ def main() -> None:
     a, b = torch.randint(10, (4, 3)), torch.randint(10, (4, 8))
     assert margin(RewardModel(), a, b).shape == (4,)
 
+# ---- rloo_advantages
 @jaxtyped(typechecker=beartype)
 def rloo(rewards: Float[Tensor, "B"], group: int) -> Float[Tensor, "B"]:
     r = rewards.view(-1, group)
@@ -263,6 +281,7 @@ def main() -> None:
     assert rloo(torch.randn(12), 4).shape == (12,)
     assert grpo(torch.randn(3, 4)).shape == (12,)
 
+# ---- segment_means
 @jaxtyped(typechecker=beartype)
 def segment_mean(x: Float[Tensor, "L D"], seg: Int[Tensor, "L"], n: int) -> Float[Tensor, "{n} D"]:
     total = torch.zeros(n, x.shape[1]).index_add(0, seg, x)
@@ -280,6 +299,7 @@ def main() -> None:
     assert segment_mean(torch.randn(5, 2), torch.tensor([0, 0, 2, 2, 2]), 3).shape == (3, 2)
     assert from_boundaries(torch.ones(7), torch.tensor([0, 3, 7])).tolist() == [1, 1]
 
+# ---- shifted_logprobs_padded_back
 @jaxtyped(typechecker=beartype)
 def aligned_logprobs(logits: Float[Tensor, "N L V"], ids: Int[Tensor, "N L"]) -> Float[Tensor, "N L"]:
     logp = F.log_softmax(logits[:, :-1], dim=-1)
@@ -300,6 +320,7 @@ def main() -> None:
     assert a.shape == b.shape == (2, 6)
     assert torch.allclose(a[:, 1:], b[:, :-1], atol=1e-5)
 
+# ---- shifted_token_logprobs
 @jaxtyped(typechecker=beartype)
 def token_logprobs(logits: Float[Tensor, "N L V"], ids: Int[Tensor, "N L"]) -> Float[Tensor, "N L-1"]:
     logits, labels = logits[:, :-1, :], ids[:, 1:]
@@ -310,6 +331,7 @@ def main() -> None:
     out = token_logprobs(torch.randn(2, 6, 9), torch.randint(9, (2, 6)))
     assert out.shape == (2, 5)
 
+# ---- simclr_two_views
 @jaxtyped(typechecker=beartype)
 def nt_xent(a: Float[Tensor, "N D"], b: Float[Tensor, "N D"]) -> Float[Tensor, ""]:
     n = a.shape[0]
@@ -325,6 +347,7 @@ def nt_xent(a: Float[Tensor, "N D"], b: Float[Tensor, "N D"]) -> Float[Tensor, "
 def main() -> None:
     assert nt_xent(torch.randn(4, 3), torch.randn(4, 3)).shape == ()
 
+# ---- sparse_reward_at_eos
 @jaxtyped(typechecker=beartype)
 def add_terminal_reward(kl: Float[Tensor, "N L"], score: Float[Tensor, "N"], ends: Int[Tensor, "N"]) -> Float[Tensor, "N L"]:
     rewards = -0.1 * kl
@@ -340,6 +363,7 @@ def main() -> None:
     assert add_terminal_reward(torch.zeros(2, 4), torch.ones(2), torch.tensor([1, 3])).sum() == 2
     assert by_scatter(torch.ones(2), torch.tensor([1, 3]), 5).shape == (2, 5)
 
+# ---- triplet_hard_negative
 @jaxtyped(typechecker=beartype)
 def batch_hard(x: Float[Tensor, "N D"], label: Int[Tensor, "N"]) -> Float[Tensor, "N"]:
     sq = x.pow(2).sum(1)

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from jaxtyping import Float, Int
 from torch import Tensor
 
+# ---- runs_called
 # A call with another run than the first argument has.
 def logp_of(logits: Float[Tensor, "*b act"], act: Int[Tensor, "*b"]) -> Float[Tensor, "*b"]:
     return F.log_softmax(logits, -1).gather(-1, act.reshape(*logits.shape[:-1], -1)[..., :1]).squeeze(-1)
@@ -15,6 +16,7 @@ def logp_of(logits: Float[Tensor, "*b act"], act: Int[Tensor, "*b"]) -> Float[Te
 def main() -> None:
     print(logp_of(torch.rand(6, 2, 3), torch.zeros(6, 2, 1, dtype=torch.long)))  # WRONG
 
+# ---- runs_last_axis
 # The mean of the wrong axes: those of the features are wanted.
 def mean_of_features(x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b"]:
     return x.mean(-1, keepdim=True)  # WRONG
@@ -23,6 +25,7 @@ def mean_of_features(x: Float[Tensor, "*b d"]) -> Float[Tensor, "*b"]:
 def main() -> None:
     print(mean_of_features(torch.rand(3, 4)))
 
+# ---- runs_other_run
 # Values of other axes than those of the weights.
 def weighted(x: Float[Tensor, "*b d"], w: Float[Tensor, "*b"]) -> Float[Tensor, "*b"]:
     score = x.sum(-1, keepdim=True)
@@ -32,6 +35,7 @@ def weighted(x: Float[Tensor, "*b d"], w: Float[Tensor, "*b"]) -> Float[Tensor, 
 def main() -> None:
     print(weighted(torch.rand(3, 4), torch.rand(3)))
 
+# ---- runs_result
 # The result has the width of the weights.
 def project(x: Float[Tensor, "... d"], w: Float[Tensor, "d k"]) -> Float[Tensor, "... d"]:
     return x @ w  # WRONG

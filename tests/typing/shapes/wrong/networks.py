@@ -5,6 +5,7 @@ import torch.nn as nn
 from jaxtyping import Float
 from torch import Tensor
 
+# ---- attention_masked_minus_infinity
 from jaxtyping import Bool
 def scores(s: Float[Tensor, "B T S"], mask: Bool[Tensor, "B T S"]) -> Float[Tensor, "B S T"]:
     return s.masked_fill(~mask, float("-inf")).softmax(-1)  # WRONG: not transposed
@@ -13,6 +14,7 @@ def scores(s: Float[Tensor, "B T S"], mask: Bool[Tensor, "B T S"]) -> Float[Tens
 def main() -> None:
     print(scores(torch.zeros(2, 3, 4), torch.ones(2, 3, 4, dtype=torch.bool)))
 
+# ---- einsum_attention_swapped
 def attend(
     q: Float[Tensor, "B T D"], k: Float[Tensor, "B S D"], v: Float[Tensor, "B S E"]
 ) -> Float[Tensor, "B T E"]:
@@ -22,6 +24,7 @@ def attend(
 def main() -> None:
     print(attend(torch.zeros(2, 3, 4), torch.zeros(2, 5, 4), torch.zeros(2, 5, 6)))
 
+# ---- float_ids_embedding
 import torch.nn.functional as F
 def embed(table: Float[Tensor, "V D"], ids: Float[Tensor, "N L"]) -> Float[Tensor, "N L D"]:
     return F.embedding(ids, table)  # WRONG: token ids are floats
@@ -29,12 +32,14 @@ def embed(table: Float[Tensor, "V D"], ids: Float[Tensor, "N L"]) -> Float[Tenso
 def main() -> None:
     print(embed(torch.zeros(10, 4), torch.zeros(2, 3)))
 
+# ---- loc_weight_orientation
 def main() -> None:
     hidden = torch.zeros(20, 64)
     weight = torch.zeros(32, 64)
     out = hidden @ weight  # WRONG: (20, 64) @ (32, 64), weight.T was meant
     print(out.shape)
 
+# ---- module_conv_flat_size
 class Pixels(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -48,6 +53,7 @@ class Pixels(nn.Module):
 def main() -> None:
     print(Pixels()(torch.zeros(2, 4, 84, 84)))
 
+# ---- module_head_of_other_width
 class Net(nn.Module):
     def __init__(self, n_obs: int) -> None:
         super().__init__()

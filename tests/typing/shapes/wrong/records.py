@@ -7,6 +7,7 @@ from jaxtyping import Bool, Float32, Int64
 from torch import Tensor
 from typedbatch import Batch
 
+# ---- alias_not_summed
 from typing import Annotated, TypeAlias
 from jaxtyping import Float
 from typedbatch import BatchRecord, Finite
@@ -29,6 +30,7 @@ def mean(scored: Scored) -> Row:
 def main() -> None:
     print(mean(Scored(logp=torch.ones(2, 3), mask=torch.ones(2, 3), reward=torch.ones(2))))
 
+# ---- rec_advantage_norm_axis
 class Groups(Batch):
     prompt: Int64[Tensor, "P L"]
     rew: Float32[Tensor, "P G"]
@@ -41,6 +43,7 @@ def main() -> None:
     groups = Groups(prompt=torch.zeros(3, 7, dtype=torch.long), rew=torch.randn(3, 4))
     print(grpo(groups))
 
+# ---- rec_bool_done_minus
 class Step(Batch):
     rew: Float32[Tensor, "N"]
     done: Bool[Tensor, "N"]
@@ -51,6 +54,7 @@ def returns(step: Step, value: Float32[Tensor, "N"]) -> Float32[Tensor, "N"]:
 def main() -> None:
     print(returns(Step(rew=torch.zeros(3), done=torch.zeros(3, dtype=torch.bool)), torch.zeros(3)))
 
+# ---- rec_bootstrap_row
 class Rollout(Batch):
     rew: Float32[np.ndarray, "T B"]
     val: Float32[np.ndarray, "T+1 B"]
@@ -63,6 +67,7 @@ def main() -> None:
     f = np.float32
     print(advantages(Rollout(rew=np.zeros((5, 2), f), val=np.zeros((6, 2), f), done=np.zeros((5, 2), f))))
 
+# ---- rec_default_float64
 class Rows(Batch):
     obs: Float32[np.ndarray, "N 4"]
     rew: Float32[np.ndarray, "N"]
@@ -74,6 +79,7 @@ def empty_rows(n: int) -> Rows:
 def main() -> None:
     print(empty_rows(3).rew.dtype)
 
+# ---- rec_done_as_float
 class Rows(Batch):
     rew: Float32[Tensor, "N"]
     done: Bool[Tensor, "N"]
@@ -84,6 +90,7 @@ def tail(n: int) -> Rows:
 def main() -> None:
     print(tail(3).done.dtype)
 
+# ---- rec_field_into_declared_parameter
 class Rows(Batch):
     obs: Float32[np.ndarray, "N 4"]
     act: Float32[np.ndarray, "N 2"]
@@ -95,6 +102,7 @@ def main() -> None:
     rows = Rows(obs=np.zeros((3, 4), np.float32), act=np.zeros((3, 2), np.float32))
     print(normalise(rows.act).shape)  # WRONG: act has 2 columns, 4 are declared
 
+# ---- rec_flatten_renamed
 class Rollout(Batch):
     obs: Float32[Tensor, "T B 8"]
     logp: Float32[Tensor, "T B"]
@@ -107,6 +115,7 @@ def main() -> None:
     roll = Rollout(obs=torch.zeros(3, 2, 8), logp=torch.arange(6.0).view(3, 2))
     print(env_major(roll), "should be", roll.logp.T)
 
+# ---- rec_gather_action_rank
 class Rows(Batch):
     obs: Float32[Tensor, "N 4"]
     act: Int64[Tensor, "N"]
@@ -119,6 +128,7 @@ def main() -> None:
     rows = Rows(obs=torch.zeros(5, 4), act=torch.zeros(5, dtype=torch.long))
     print(chosen_logp(rows, torch.zeros(5, 3)))
 
+# ---- rec_hidden_layers_axis
 class Seq(Batch):
     hidden: Float32[Tensor, "N H"]
     done: Float32[Tensor, "N"]
@@ -129,6 +139,7 @@ def carry(seq: Seq) -> Float32[Tensor, "N H"]:
 def main() -> None:
     print(carry(Seq(hidden=torch.zeros(4, 16), done=torch.zeros(4))).shape)
 
+# ---- rec_importance_transposed
 class Traj(Batch):
     logp: Float32[Tensor, "B T"]
     old_logp: Float32[Tensor, "B T"]
@@ -142,6 +153,7 @@ def main() -> None:
     x = torch.zeros(2, 5)
     print(surrogate(Traj(logp=x, old_logp=x, adv=x)))
 
+# ---- rec_int_mask_invert
 class Tokens(Batch):
     ids: Int64[Tensor, "N L"]
     mask: Int64[Tensor, "N L"]
@@ -153,6 +165,7 @@ def main() -> None:
     ones = torch.ones(2, 3, dtype=torch.long)
     print(blank_padding(Tokens(ids=ones, mask=ones), torch.ones(2, 3)))
 
+# ---- rec_logp_shift
 class Completion(Batch):
     ids: Int64[Tensor, "N L"]
     mask: Float32[Tensor, "N L"]
@@ -165,6 +178,7 @@ def main() -> None:
     c = Completion(ids=torch.zeros(2, 6, dtype=torch.long), mask=torch.ones(2, 6), logp=torch.zeros(2, 5))
     print(ppo_tokens(c))
 
+# ---- rec_mse_against_column
 class Rows(Batch):
     act: Int64[Tensor, "N"]
     ret: Float32[Tensor, "N"]
@@ -177,6 +191,7 @@ def main() -> None:
     rows = Rows(act=torch.zeros(4, dtype=torch.long), ret=torch.arange(4.0))
     print("perfect q has loss", loss(rows, rows.ret.unsqueeze(1).expand(4, 3)))
 
+# ---- rec_reward_column
 class Rows(Batch):
     obs: Float32[Tensor, "N 3"]
     rew: Float32[Tensor, "N"]
@@ -188,6 +203,7 @@ def collect(obs: Float32[Tensor, "N 3"], raw: Float32[Tensor, "N"]) -> Rows:
 def main() -> None:
     print(collect(torch.zeros(5, 3), torch.zeros(5)).rew.shape)
 
+# ---- rec_reward_model_margin
 class Pair(Batch):
     chosen: Float32[Tensor, "N 1"]
     rejected: Float32[Tensor, "N 1"]
@@ -201,6 +217,7 @@ def main() -> None:
     p = Pair(chosen=margin.unsqueeze(1), rejected=torch.zeros(4, 1), margin=margin)
     print("should be log 2 = 0.693:", rm_loss(p))
 
+# ---- rec_rows_disagree
 class Rows(Batch):
     obs: Float32[np.ndarray, "N 4"]
     act: Int64[np.ndarray, "N"]
@@ -211,6 +228,7 @@ def main() -> None:
     rows = Rows(obs=obs, act=act)  # WRONG: N = 128 and N = 127
     print(rows.obs.shape, rows.act.shape)
 
+# ---- rec_sac_target_logp
 class Transition(Batch):
     obs: Float32[Tensor, "N 4"]
     rew: Float32[Tensor, "N"]
@@ -223,6 +241,7 @@ def main() -> None:
     rows = Transition(obs=torch.zeros(6, 4), rew=torch.zeros(6), done=torch.zeros(6))
     print(target(rows, torch.zeros(6, 1)).shape)
 
+# ---- rec_stack_adds_axis
 class Rows(Batch):
     obs: Float32[np.ndarray, "N 4"]
     rew: Float32[np.ndarray, "N"]
@@ -234,6 +253,7 @@ def main() -> None:
     x = np.zeros((3, 4), np.float32)
     print(join(x, x, np.zeros(6, np.float32)).obs.shape)
 
+# ---- rec_time_axis_sum
 class Rollout(Batch):
     rew: Float32[np.ndarray, "T B"]
     done: Bool[np.ndarray, "T B"]
@@ -247,6 +267,7 @@ def main() -> None:
     roll = Rollout(rew=np.zeros((5, 2), f), done=np.zeros((5, 2), bool), boot=np.zeros(2, f))
     print(episode_return(roll).shape)
 
+# ---- shipped_alias_prompt_mask
 from typedbatch.posttraining import Rollouts
 # Fields of a shipped stage, which are declared by aliases.
 def masked(batch: Rollouts) -> Tensor:

@@ -24,6 +24,7 @@ class Critic(nn.Module):
         self.value = nn.Linear(8, 1)
         self.policy = nn.Linear(8, 3)
 
+# ---- steps_dtype_of_flags
 # 1 - flags of bool.
 def target(batch: LogpOldProtocol[Tensor]) -> Tensor:
     return batch.rew + 0.99 * (1 - batch.terminated) * batch.v_s  # WRONG
@@ -32,6 +33,7 @@ def target(batch: LogpOldProtocol[Tensor]) -> Tensor:
 def main() -> None:
     print(target(rollout()))
 
+# ---- steps_features
 # The layer takes other features than the trunk gives.
 class Learner(Critic):
     def act(self, batch: LogpOldProtocol[Tensor]) -> Tensor:
@@ -41,6 +43,7 @@ class Learner(Critic):
 def main() -> None:
     print(Learner().act(rollout()))
 
+# ---- steps_field_column
 # A column is set where one number per step is declared.
 class Learner(Critic):
     def values(self, batch: LogpOldBatch[Tensor]) -> LogpOldBatch[Tensor]:
@@ -51,6 +54,7 @@ class Learner(Critic):
 def main() -> None:
     print(validate(Learner().values(rollout()), LogpOldBatch[Tensor]))
 
+# ---- steps_gap
 # Logits of all actions times one advantage each.
 class Learner(Critic):
     def loss(self, batch: LogpOldProtocol[Tensor]) -> Tensor:
@@ -62,6 +66,7 @@ class Learner(Critic):
 def main() -> None:
     print(Learner().loss(rollout()))
 
+# ---- steps_target_column
 # The next value is a column in the target.
 class Learner(Critic):
     def target(self, batch: LogpOldProtocol[Tensor]) -> Tensor:
@@ -73,6 +78,7 @@ class Learner(Critic):
 def main() -> None:
     print(Learner().target(rollout()))
 
+# ---- steps_value_column
 # The value of the critic is (N, 1), the returns are (N,).
 class Learner(Critic):
     def loss(self, batch: LogpOldProtocol[Tensor]) -> Tensor:
@@ -83,6 +89,7 @@ class Learner(Critic):
 def main() -> None:
     print(Learner().loss(rollout()))
 
+# ---- steps_value_column_mse
 # A loss of (N, 1) and (N,).
 class Learner(Critic):
     def loss(self, batch: LogpOldProtocol[Tensor]) -> Tensor:
