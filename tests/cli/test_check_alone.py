@@ -87,10 +87,17 @@ def test_comments_that_ignore_an_error(tmp_path, comment, is_silent):
 
 def test_files_that_cannot_be_read_are_named_and_the_others_checked(tmp_path):
     os.mkfifo(tmp_path / "pipe.py")
+    (tmp_path / "self.py").symlink_to("self.py")
     found = lines(
         tmp_path, {"a.py": f"import b\n{README}", "b.py": "def f(:\n", "venv/pyvenv.cfg": "", "venv/c.py": README}
     )
-    assert [one.partition(": ")[0] for one in found] == ["a.py:8:1", "a.py:9:7", "b.py:1:7", "pipe.py:1:1"]
+    assert [one.partition(": ")[0] for one in found] == [
+        "a.py:8:1",
+        "a.py:9:7",
+        "b.py:1:7",
+        "pipe.py:1:1",
+        "self.py:1:1",
+    ]
 
 
 def test_settings_say_which_files_are_checked(tmp_path):

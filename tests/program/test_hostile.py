@@ -147,8 +147,9 @@ def test_nothing_is_imported_or_executed(tmp_path, monkeypatch):
         + "def f300(b): return b.rew\nf0(Batch(obs=1))",
         "def f(b):\n    return [f(b), f(b), g(b), g(b)]\ndef g(b):\n    return [f(b), g(b), f(b)]\nf(Batch(obs=1))",
         "b = Batch(obs=1)\nb.b = b\nfor _ in range(3): b = Batch(b, b=b)\nb.copy()",
+        "b = Batch(obs=1)\n" + "b = Batch(one=b[0], other=b[1])\n" * 40,
     ],
-    ids=["brackets", "sum", "branches", "chain", "circle", "nested"],
+    ids=["brackets", "sum", "branches", "chain", "circle", "nested", "tree"],
 )
 def test_deep_and_circular_programs_end(text, tmp_path):
     assert len(found(tmp_path, HEAD + text + "\nBatch(obs=1).last\n")) <= 1

@@ -203,13 +203,13 @@ class Calls(Annotations):
             return self.start((function,), Call([*call.args], call.named, None, call.has_more, call.is_starred))
         receiver = (function.receiver,) if isinstance(function, Method) else None
         if self._is_of_no_use(code, given, receiver):
-            self.escape_scopes(plain.scope)
+            self.escape_scopes(plain.scope, code.module)
             return self.annotated(code.returns)
         is_deep = len(self.frames) > self._deepest()
         if is_deep or sum(frame.code is code for frame in self.frames) >= _MOST_OF_ONE:
             self.escape_all(given)
             self.escape(receiver or ())
-            self.escape_scopes(plain.scope)
+            self.escape_scopes(plain.scope, code.module)
             return self.annotated(code.returns)
         code.has_run = True
         exits, raises, quiet = self.exits, self.raises, self.quiet
@@ -362,11 +362,10 @@ class Calls(Annotations):
 
     def _construct(self, cls: Class, call: Call) -> Value:
         if declared_fields(cls) is not None:
-            made = make(self, call, cls)
-            if attribute_of(cls, "__init__"):
-                self.escape_all(call)
-                self.escape(made)
-            return made
+            if attribute_of(cls, "__init__") is None:
+                return make(self, call, cls)
+            self.escape_all(call)
+            return self.fresh(cls)
         bases = base_names(cls)
         has_metaclass = any(isinstance(base, Class) and base.has_metaclass for base in lineage(cls))
         if (

@@ -32,7 +32,6 @@ from typedbatch._program.values import (
     Function,
     Member,
     Method,
-    Module,
     Partial,
     Ref,
     Value,
@@ -58,6 +57,8 @@ class Machine(Objects):
         quiet: Above 0 where nothing is reported.
         imported: Variables that are imported from another module of the program, each with what it is there.
         rebound: Variables that are set elsewhere than in their own scope.
+        loose: Variables of each module that other code may change, or change what they hold.
+        classes_of: Classes of each module.
         is_alone: Whether the run is in a function that nothing in the program calls.
         tops: Numbers of the frames of modules.
         share: Half of the steps for the tops of modules, or for the function that nothing calls that the run is in.
@@ -85,6 +86,10 @@ class Machine(Objects):
         self.findings: dict[tuple[str, int, int, tuple[str, ...]], Finding] = {}
         self.rebound: dict[tuple[Ref, str], None] = {}
         self.imported: dict[tuple[Ref, str], tuple[Ref, str]] = {}
+        self.loose: dict[Ref, dict[str, None]] = {}
+        self.classes_of: dict[Source, list[Class]] = {}
+        self._imports: dict[Source, dict[Source, None]] = {}
+        self._reached: dict[Source, tuple[Source, ...]] = {}
         self._flags: dict[int, dict[tuple[Ref, str], bool]] = {}
         self.started: list[tuple[Value, Call, set[tuple[str, int, int, tuple[str, ...]]]]] = []
         self.later: set[ast.AST] = set()
@@ -318,39 +323,79 @@ class Machine(Objects):
                     atom.attributes.update({name: union(attribute_of(atom, name) or (), UNKNOWN) for name in names})
             self.escape(value)
 
-    def escape_scopes(self, scope: Ref | None) -> None:
-        """Let go of all variables of a scope and those around it, as ``exec`` may change them."""
-        while scope is not None and isinstance(self.heap.read(scope), ScopeObject):
-            if scope in self.heap.let_go:
+    def escape_scopes(self, scope: Ref | None, home: Source) -> None:
+        """Let go of the variables of a scope and those around it, of its module, and of all that this imports."""
+        while scope is not None and scope not in self.heap.let_go:
+            found = self.heap.read(scope)
+            if not isinstance(found, ScopeObject) or found.parent is None:
                 break
-            written, names = self.write_scope(scope), {**self.write_scope(scope).names}
-            self.steps += len(names)
-            for name, value in names.items():
-                if (scope, name) in self.rebound or any(isinstance(atom, Ref) for atom in value):
-                    written.names[name] = union(value, UNKNOWN)
-            self.heap.let_go.add(scope)
-            for name, value in names.items():
-                is_rebound = (scope, name) in self.rebound
-                self.escape(tuple(atom for atom in value if isinstance(atom, Ref) or is_rebound))
-                for atom in value:
-                    self._let_go_of_home(atom)
-            scope = written.parent
+            names = found.names.items()
+            self._escape_names(scope, [name for name, value in names if self.is_loose_in(scope, name, value)])
+            scope = found.parent
+        for source in self._reached_from(home):
+            top = self.scope_of_module(source)
+            if top is not None and top not in self.heap.let_go:
+                self._escape_names(top, [*self.loose.get(top, ())])
+                self._escape_classes(self.classes_of.get(source, ()))
 
-    def _let_go_of_home(self, atom: Atom) -> None:
-        """Let go of the variables that a function, class or module may change, and of what a class holds."""
-        match atom:
-            case Function(_, scope):
-                self.escape_scopes(scope)
-            case Module(source):
-                self.escape_scopes(self.scope_of_module(source))
-            case Class():
-                self.escape_scopes(self.scope_of_module(atom.module))
-                for name, value in atom.attributes.items():
-                    self.escape(tuple(one for one in value if isinstance(one, Ref)))
-                    if name in self.vocabulary.late:
-                        atom.attributes[name] = union(value, UNKNOWN)
-            case _:
-                pass
+    def is_loose_in(self, scope: Ref, name: str, value: Value) -> bool:
+        """Return whether code that can read a variable may set it, or change what it holds."""
+        return (scope, name) in self.rebound or any(map(self.is_loose, value))
+
+    def is_loose(self, atom: Atom) -> bool:
+        """Return whether a value is an object, or a function with objects around it, that other code may change."""
+        if not isinstance(atom, Function):
+            return isinstance(atom, Ref)
+        scope = self.heap.read(atom.scope)
+        while isinstance(scope, ScopeObject) and scope.parent is not None:
+            is_of_defaults = scope.names and all(name.startswith(".") for name in scope.names)
+            if not is_of_defaults or any(isinstance(one, Ref) for value in scope.names.values() for one in value):
+                return True
+            scope = self.heap.read(scope.parent)
+        return False
+
+    def _escape_names(self, scope: Ref, names: Iterable[str]) -> None:
+        found = self.heap.read(scope)
+        assert isinstance(found, ScopeObject)
+        values = {name: found.names[name] for name in names if name in found.names}
+        opened = {name: union(value, UNKNOWN) for name, value in values.items() if UNKNOWN[0] not in value}
+        if opened:
+            self.write_scope(scope).names.update(opened)
+        self.steps += 1 + len(values)
+        self.heap.let_go.add(scope)
+        for name, value in values.items():
+            is_rebound = (scope, name) in self.rebound
+            self.escape(tuple(atom for atom in value if isinstance(atom, Ref) or is_rebound))
+            for atom in value:
+                if isinstance(atom, Function) and self.is_loose(atom):
+                    self.escape_scopes(atom.scope, atom.code.module)
+
+    def _escape_classes(self, classes: Iterable[Class]) -> None:
+        for cls in classes:
+            self.steps += 1
+            for name, value in cls.attributes.items():
+                self.escape(tuple(one for one in value if isinstance(one, Ref)))
+                if name in self.vocabulary.late:
+                    cls.attributes[name] = union(value, UNKNOWN)
+
+    def _reached_from(self, source: Source) -> tuple[Source, ...]:
+        """Return a module and those that it imports, or that these import."""
+        if source not in self._reached:
+            found = {source: None}
+            todo = [source]
+            while todo:
+                more = [one for one in self._imports.get(todo.pop(), ()) if one not in found]
+                found |= dict.fromkeys(more)
+                todo += more
+            self._reached[source] = (*found,)
+        return self._reached[source]
+
+    def take_import(self, importer: Source, source: Source) -> None:
+        """Take note that a module imports another."""
+        imported = self._imports.setdefault(importer, {})
+        if source not in imported:
+            imported[source] = None
+            self._reached.clear()
 
     def escape_functions(self, call: Call) -> None:
         """Let go of the functions among the arguments of a call of something that keeps no batches."""
@@ -415,7 +460,7 @@ class Machine(Objects):
         """Run a function that others may call at any time, or never."""
         plain = function if isinstance(function, Function) else function.function
         if any(frame.code is plain.code for frame in self.frames) or len(self.frames) > _DEEPEST_HANDED_ON:
-            self.escape_scopes(plain.scope)
+            self.escape_scopes(plain.scope, plain.code.module)
             return
         guards, mark = self.guards, self.heap.begin()
         self.guard()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from typedbatch._program.frames import Frame
 from typedbatch._program.heap import (
@@ -32,6 +32,9 @@ from typedbatch._program.values import (
     text_of,
     union,
 )  # fmt: skip
+
+_MOST_COPIED: Final = 50
+"""Batches within a batch that is copied. Those of a tree that grows in a loop would be more with each round."""
 
 
 class Objects:
@@ -208,6 +211,8 @@ class Objects:
         return added
 
     def _copies(self, value: Value, done: dict[Ref, Ref]) -> Value:
+        if len(done) > _MOST_COPIED:
+            return UNKNOWN
         return tuple(
             done.get(atom) or self._copy(atom, done) if isinstance(atom, Ref) and self.is_batch(atom) else atom
             for atom in value

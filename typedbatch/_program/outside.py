@@ -268,7 +268,7 @@ def _lets_go(machine: Machine, call: Call) -> Value:
 
 def _executes(machine: Machine, call: Call) -> Value:
     machine.escape_all(call)
-    machine.escape_scopes(machine.frame.scope)
+    machine.escape_scopes(machine.frame.scope, machine.frame.source)
     return UNKNOWN
 
 

@@ -88,9 +88,9 @@ def unfilled(what: str, names: Iterable[str]) -> str:
 
 
 def not_a_member(owner: str, name: str, names: Collection[str]) -> str:
-    """Describe a call of a method that a class does not have."""
+    """Describe the read of a method or constant that a class does not have."""
     near = nearest(name, sorted(names))
-    return f'{owner} has no method "{name}"' + (f'; did you mean "{near}"?' if near else "")
+    return f'{owner} has no attribute "{name}"' + (f'; did you mean "{near}"?' if near else "")
 
 
 def _place(call: str) -> str:

@@ -153,6 +153,8 @@ class Run(Statements):
 
     def load(self, source: Source) -> Value:
         """Run the top of a module, unless it has run, and return the module."""
+        if self.frames:
+            self.take_import(self.frame.source, source)
         if source not in self._scopes:
             mark = self.heap.begin()
             scope = self._scopes[source] = self.scope(None)
@@ -188,6 +190,7 @@ class Run(Statements):
         scope = self._scopes.get(source)
         if scope is not None and isinstance(self.heap.read(scope), ScopeObject):
             self.rebound[scope, name] = None
+            self.loose.setdefault(scope, {})[name] = None
             self.write_scope(scope).names[name] = value
 
     def _names_of(self, source: Source) -> dict[str, Value]:
@@ -297,6 +300,7 @@ class Run(Statements):
             if isinstance(base, Class):
                 base.derived.append(cls)
         self.set_name(node.name, (cls,))
+        self.classes_of.setdefault(cls.module, []).append(cls)
         outer, self.frame.scope = self.frame.scope, self.scope(self.frame.scope)
         for statement in node.body:
             if self.is_alive():

@@ -112,7 +112,10 @@ class Statements(Contexts):
             self.rebound[self.frame.scope, name] = None
         if outer is not None:
             self.rebound[outer, name] = None
-        self.write_scope(outer or self.frame.scope).names[name] = value
+        target = outer or self.frame.scope
+        if (target, name) in self.rebound or (scope.parent is None and any(map(self.is_loose, value))):
+            self.loose.setdefault(target, {})[name] = None
+        self.write_scope(target).names[name] = value
 
     def _unpack(self, targets: list[ast.expr], value: Value) -> None:
         is_starred = any(isinstance(target, ast.Starred) for target in targets)

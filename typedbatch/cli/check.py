@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -54,16 +55,21 @@ def check(
     given = [folder / path for path in paths] or [folder / path for path in settings.files_from(folder)] or [folder]
     files = {file for path in given for file in files_in(path) if not settings.excludes(file)}
     broken = problems_of(files, folder, [folder / path for path in paths], replace(settings, mypy={}))
-    asked = {file.resolve() for file in files}
+    asked = {_real(file) for file in files}
     roots = {root_of(file) for file in asked}
     if settings.file is not None and any(file.is_relative_to(settings.root) for file in asked):
         roots.add(settings.root)
-    every = {file.resolve() for root in roots for file in files_in(root)} | asked
+    every = {_real(file) for root in roots for file in files_in(root)} | asked
     outcomes = [run(program) for program in programs_of(every, asked=asked)]
     findings = [found for one in outcomes for found in one.findings if found.path in asked and not found.is_ignored]
     warnings = [_warning(one.unfinished, folder) for one in outcomes if one.unfinished is not None]
     found = [*(one for _, one in broken), *(_diagnostic(finding, folder) for finding in findings)]
     return Checked(in_order(found), warnings="\n".join(warnings))
+
+
+def _real(file: Path) -> Path:
+    """Return the path behind links; that of a link to itself as it stands, at which ``Path.resolve`` fails."""
+    return Path(os.path.realpath(file))
 
 
 def _warning(place: Step, folder: Path) -> str:

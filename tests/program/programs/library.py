@@ -80,6 +80,18 @@ class WithMethods(Batch):
 
 WithMethods(rew=np.ones(3)).total()
 
+
+class Doubled(BatchRecord):
+    obs: np.ndarray
+    both: np.ndarray
+
+    def __init__(self, obs):
+        super().__init__(obs=obs, both=[obs, obs])
+
+
+Doubled(obs=np.ones(3)).both
+Doubled(obs=np.ones(3)).rew  # E: rew
+
 Batch.cat([Batch(obs=1, act=1), Batch(obs=1, rew=1), Batch()])  # E: act
 Batch.cat([Batch(obs=1), Batch(obs=2)])
 Batch.cat([Batch(obs=1, act=1), Batch(obs=1)], missing="pad").act
