@@ -74,11 +74,13 @@ class _Known:
 
 
 _roots: dict[Path, _Root] = {}
+_root_of_folder: dict[Path, Path] = {}
 
 
 def forget() -> None:
     """Forget what is known of files, before another run of mypy."""
     _roots.clear()
+    _root_of_folder.clear()
     _sent.clear()
 
 
@@ -92,7 +94,9 @@ def _known_of(path: str, *, may_have_changed: bool = False) -> _Known | None:
     file = Path(path).absolute()
     if file.suffix != ".py" or any(part in _LIBRARIES for part in file.parts):
         return None
-    folder = root_of(file)
+    folder = _root_of_folder.get(file.parent)
+    if folder is None or may_have_changed:
+        folder = _root_of_folder[file.parent] = root_of(file)
     root = _roots.get(folder)
     if root is None or (may_have_changed and root.has_changed()):
         root = _roots[folder] = _Root(folder)
