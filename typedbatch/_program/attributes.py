@@ -7,6 +7,7 @@ from typing import Final
 
 from typedbatch._program import report
 from typedbatch._program.classes import attribute_of, base_names, declared_fields, overrides_of
+from typedbatch._program.containers import OF_TEXT
 from typedbatch._program.frames import Call
 from typedbatch._program.heap import (
     BatchObject,
@@ -34,6 +35,7 @@ from typedbatch._program.values import (
     External,
     Factory,
     Function,
+    Literal,
     Member,
     Method,
     Module,
@@ -147,6 +149,8 @@ class Attributes(Machine):
                 return (atom,)
             case Super(owner, receiver):
                 return self._attribute_of_super(owner, receiver, name, node)
+            case Literal(str()) if name in OF_TEXT:
+                return (Member(atom, name),)
             case Array():
                 return ARRAY if name in _KEPT_BY_ARRAYS else (Result("numpy.member"),)
             case _:

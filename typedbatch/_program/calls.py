@@ -7,7 +7,7 @@ from typing import Final
 
 from typedbatch._program.annotations import Annotations
 from typedbatch._program.classes import PLAIN_BASES, attribute_of, base_names, declared_fields, is_protocol, lineage
-from typedbatch._program.containers import call_dict_member, call_list_member
+from typedbatch._program.containers import call_dict_member, call_list_member, call_text_member
 from typedbatch._program.frames import Call, Frame
 from typedbatch._program.heap import (
     BatchObject,
@@ -37,6 +37,7 @@ from typedbatch._program.values import (
     External,
     Factory,
     Function,
+    Literal,
     Member,
     Method,
     Partial,
@@ -144,6 +145,8 @@ class Calls(Annotations):
     def _call_member(self, receiver: Atom, name: str, call: Call) -> Value:
         if isinstance(receiver, Class) and name == "__new__" and declared_fields(receiver) is None:
             return (self.heap.add(InstanceObject(receiver)),)
+        if isinstance(receiver, Literal):
+            return call_text_member(receiver, name, call)
         if not isinstance(receiver, Ref):
             return call_class_member(self, name, call)
         match self.heap.read(receiver):

@@ -1,4 +1,4 @@
-"""Members of lists, tuples, sets, queues and dicts."""
+"""Members of lists, tuples, sets, queues and dicts, and methods of texts."""
 
 from __future__ import annotations
 
@@ -7,12 +7,29 @@ from typing import Final
 from typedbatch._program.frames import Call
 from typedbatch._program.heap import DictObject, Key, ListObject
 from typedbatch._program.machine import Machine
-from typedbatch._program.values import NONE, UNKNOWN, Ref, Value, constant, literal_of, union
+from typedbatch._program.values import NONE, UNKNOWN, Literal, Ref, Value, constant, literal_of, text_of, union
 
 _ADDING: Final = ("append", "add", "appendleft", "put", "put_nowait", "push")
 _ADDING_ALL: Final = ("extend", "update", "extendleft", "insert")
 _TAKING: Final = ("pop", "popleft", "get", "get_nowait")
 _REORDERING: Final = ("clear", "remove", "sort", "reverse", "discard")
+OF_TEXT: Final = frozenset({
+    "capitalize", "endswith", "lower", "lstrip", "removeprefix", "removesuffix", "replace", "rstrip", "startswith",
+    "strip", "title", "upper",
+})  # fmt: skip
+"""Methods of texts that decide on the name of a field, or make one of another."""
+
+
+def call_text_member(receiver: Literal, name: str, call: Call) -> Value:
+    """Call a method of a text that is known, if its arguments are."""
+    given = [text_of(value) for value in call.args]
+    if None in given or call.named or call.has_more or call.is_starred:
+        return UNKNOWN
+    try:
+        made = getattr(receiver.value, name)(*given)
+    except TypeError:
+        return UNKNOWN
+    return constant(made)
 
 
 def call_list_member(machine: Machine, ref: Ref, name: str, call: Call) -> Value:

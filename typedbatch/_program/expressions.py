@@ -492,8 +492,16 @@ class Expressions(Calls):
             self.narrow(test, holds=True)
             if truth is False:
                 return may_skip, True
+            if truth is None:
+                self.doubt(test)
             may_skip = may_skip or truth is None
         return may_skip, False
+
+    def doubt(self, test: ast.expr) -> None:
+        """Take it that the texts in a test that is not decided may be others; it may choose among those of a loop."""
+        for node in ast.walk(test):
+            if isinstance(node, ast.Name) and text_of(self.lookup(node.id)) is not None:
+                self.assign(node, UNKNOWN)
 
     def _named(self, node: ast.NamedExpr) -> Value:
         self.keeps(node.value)

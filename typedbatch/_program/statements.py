@@ -272,6 +272,8 @@ class Statements(Contexts):
             mark = self.heap.begin()
             self.guard(node.test, holds=holds)
             self.narrow(node.test, holds=holds)
+            if self.frame.loops:
+                self.doubt(node.test)
             if not holds and is_chain and isinstance(node.orelse[0], ast.If):
                 self.step()
                 self._if_statement(node.orelse[0], is_in_chain=True)

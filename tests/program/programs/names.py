@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import sys
+
+import numpy as np
 
 from typedbatch import Batch
 
@@ -41,3 +44,17 @@ batch["red"].act
 
 either = Batch({agent: Batch(obs=1) for agent in agents}) if agents else Batch()
 either["red"].obs
+
+nested = Batch(a_0=np.ones(3), agent_0=Batch(obs=np.zeros(3)))
+keys = nested.keys()
+for key in keys:
+    if key.startswith("agent_"):
+        nested[key].obs
+        nested[key].act  # E: act
+    if re.match("agent.*", key):
+        nested[key].obs
+[nested[key].obs for key in keys if key in sys.argv]
+[nested[key].rew for key in keys if key.endswith("t_0")]  # E: rew
+for key in ("next_obs", "next_act"):
+    team.red[key.replace("next_", "")]  # E: act
+    team.red[key.removeprefix("next_", 1)]
