@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.program.helpers import write
-from tests.typing.plugin.combinations import legal
-from tests.typing.plugin.packages import Tally, Told
+from tests.typing.plugin.combinations import Spot, legal
+from tests.typing.plugin.packages import Tally, Told, kind_of
 from tests.typing.plugin.writer import FLAGS_MODULE, Package, draw
 from typedbatch._program.run import run
 from typedbatch._program.source import files_in, programs_of
@@ -17,6 +17,8 @@ from typedbatch._program.source import files_in, programs_of
 _GUARD = "        with contextlib.suppress(KeyError, AttributeError):\n            scenario()"
 _LEFT_OUT = frozenset({"is"})
 """Conditions that compare two flags, which decide each other."""
+_IN_PART = "read-choice"
+"""Kind of the lines of which a run may come to a part alone, so that nothing shows whether it is right."""
 _MOST_MENDED = 9
 _LEAST = 0.85
 """Share of the lines that always fail, and that are reported."""
@@ -31,9 +33,10 @@ def test_what_is_reported_fails(seed, tmp_path):
 
 
 def _judged(package: Package, folder: Path) -> Tally:
-    """Return what is true and missed in a package, and what is false when all that is true has been mended.
+    """Return what is true and missed in a package, and what is false when all that fails has been mended.
 
-    A statement that fails ends a run, so what is reported behind it shows only when it is gone.
+    A statement that fails ends a run, so what is reported behind it shows only when it is gone. Calls that no run comes
+    to make no report false.
     """
     first: Tally | None = None
     for attempt in range(_MOST_MENDED):
@@ -42,20 +45,27 @@ def _judged(package: Package, folder: Path) -> Tally:
             break
         package, facts = known
         tally = Tally()
-        tally.add(package, facts, [*_told(package, folder / str(attempt))])
+        reached = facts.fine | facts.asked | facts.failed
+        tally.add(package, facts, [*_told(package, folder / str(attempt), reached)])
         first = first or tally
         first.false = tally.false
-        if not tally.false or not tally.true:
+        failing = {one.spot for one in tally.true} | {spot for _, spot in tally.missed}
+        if not tally.false or not failing:
             break
-        for module, line in sorted({one.spot for one in tally.true}, reverse=True):
+        for module, line in sorted(failing, reverse=True):
             package = package.without(module, line)
     return first or Tally()
 
 
-def _told(package: Package, folder: Path) -> Iterator[Told]:
+def _told(package: Package, folder: Path, reached: set[Spot]) -> Iterator[Told]:
     modules = {**package.modules, "main": package.modules["main"].replace(_GUARD, "        scenario()")}
     files = {f"{package.name}/{name}.py": text for name, text in modules.items()}
     write(folder, {"flags.py": FLAGS_MODULE, f"{package.name}/__init__.py": "", **files})
     for program in programs_of(files_in(folder)):
         for one in run(program).findings:
-            yield Told(package.name, (one.path.stem, one.line), one.message, one.code)
+            calls = [(step.path.stem, step.line) for step in one.trace if step.text.endswith("called here")]
+            if any(spot not in reached and kind_of(package, spot) != "?" for spot in calls):
+                continue
+            spot = (one.path.stem, one.line)
+            if kind_of(package, spot) != _IN_PART:
+                yield Told(package.name, spot, one.message, one.code)

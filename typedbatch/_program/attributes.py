@@ -117,13 +117,13 @@ class Attributes(Machine):
 
     def attribute(self, value: Value, name: str, node: ast.AST | None) -> Value:
         """Read an attribute of a value."""
+        found: list[Value] = []
         if any(self.is_batch(atom) for atom in value):
-            field = read_field(self, value, name, node)
-            others = tuple(atom for atom in value if not self.is_batch(atom) and not is_none(atom))
-            return union(field, self.attribute(others, name, node)) if others and self.is_alive() else field
-        if value == ARRAY and node is not None and name in self.vocabulary.batch_fields and name not in OF_VALUES:
+            found.append(read_field(self, value, name, node))
+            value = tuple(atom for atom in value if not self.is_batch(atom))
+        elif value == ARRAY and node is not None and name in self.vocabulary.batch_fields and name not in OF_VALUES:
             self.report(node, report.FIELD, f'An array has no field "{name}"', [name])
-        found = [self._attribute_of(atom, name, node) for atom in value if not is_none(atom) and self.is_alive()]
+        found += [self._attribute_of(atom, name, node) for atom in value if not is_none(atom) and self.is_alive()]
         return union(*found) or UNKNOWN
 
     def _attribute_of(self, atom: Atom, name: str, node: ast.AST | None) -> Value:

@@ -345,7 +345,9 @@ class Expressions(Calls):
     def _contains(self, container: Value, item: Value) -> bool | None:
         """Return whether a container has an item, as far as that is known."""
         key = literal_of(item)
-        self.may_have(container, key.value if key is not None and isinstance(key.value, str) else None)
+        answer = self.asked(container, key.value if key is not None and isinstance(key.value, str) else None)
+        if answer != UNKNOWN:
+            return self.truth(answer)
         if key is None or len(container) != 1:
             return None
         match self.object_at(container[0]):

@@ -60,7 +60,7 @@ def read_field(
                 condition = field.condition
         elif name == "__dict__":
             machine.open_batch(atom)
-            return UNKNOWN
+            is_known = False
         elif member is not None:
             found.append(member)
             is_known = False

@@ -35,6 +35,7 @@ from typedbatch._program.values import (
     Partial,
     Ref,
     Value,
+    constant,
     text_of,
     union,
 )  # fmt: skip
@@ -467,6 +468,16 @@ class Machine(Objects):
         self.run_unknown(function)
         self.guards = guards
         self.heap.apply(self.heap.join({}, self.heap.end(mark)))
+
+    def asked(self, value: Value, name: str | None) -> Value:
+        """Return the answer to the question whether batches have a field, and take note of it if it may be either."""
+        found = self.batch_at(value[0]) if self.is_one(value) else None
+        if name is not None and found is not None and len(value) == 1 and not found.is_open and found.declared is None:
+            field = found.fields.get(name)
+            if field is None or (field.is_sure and not field.is_assumed):
+                return constant(field is not None)
+        self.may_have(value, name)
+        return UNKNOWN
 
     def may_have(self, value: Value, name: str | None) -> None:
         """Take note that the program asks whether batches have a field, so that it may be there; None for any field."""

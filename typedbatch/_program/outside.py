@@ -244,9 +244,9 @@ def _setattr(machine: Machine, call: Call) -> Value:
 
 
 def _hasattr(machine: Machine, call: Call) -> Value:
-    if len(call.args) > 1:
-        machine.may_have(call.args[0], text_of(call.args[1]))
-    return UNKNOWN
+    name = text_of(call.args[1]) if len(call.args) > 1 else None
+    answer = machine.asked(call.first or UNKNOWN, name)
+    return UNKNOWN if name is not None and hasattr(Batch, name) else answer
 
 
 def _getattr(machine: Machine, call: Call) -> Value:

@@ -184,3 +184,17 @@ def handed_on() -> ObsBatchProtocol:
     batch = Batch(obs=1)
     filled(batch)
     return batch
+
+
+def decided(batch):
+    if "rew" in batch:
+        batch.act
+    if hasattr(batch, "obs") and hasattr(batch, "keys"):
+        batch.done  # E: done
+    if "adv" not in batch:
+        batch.adv = 1
+    batch.adv
+    batch.ret  # E: ret
+
+
+decided(Batch(obs=1))

@@ -444,3 +444,14 @@ while True:
         left_early.adv = np.ones(2)
 print(left_early.adv)
 print(Batch.cat([Batch(a=np.zeros(2), b=np.zeros(2)), Batch(b=np.ones(1))], "pad").a)
+
+
+def one_of_two_changed_by_its_dict():
+    first, other = Batch(obs=1), Batch(act=1)
+    for _ in range(3):
+        other.__dict__["rew"] = 1
+        other = first
+    first.rew
+
+
+one_of_two_changed_by_its_dict()
