@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Iterable
 from typing import Final
 
 from typedbatch._program import report
@@ -68,6 +69,12 @@ class Attributes(Machine):
         found = self.object_at(instance)
         method = attribute_of(found.owner, name) if isinstance(found, InstanceObject) else None
         return None if method is None else self.call(self.bound(method, instance, node), Call(args, node=node))
+
+    def call_first_special(self, value: Value, names: Iterable[str], node: ast.AST | None) -> None:
+        """Call the first of some special methods that the class of each instance has."""
+        for atom in value:
+            if isinstance(atom, Ref) and self.is_alive():
+                any(self.call_special(atom, name, [], node) is not None for name in names)
 
     def bound(self, attribute: Value, receiver: Atom, node: ast.AST | None) -> Value:
         """Return what an attribute of a class is when it is read of an instance."""

@@ -127,7 +127,8 @@ class Contexts(Expressions):
         """Run a function with ``@contextmanager``, and the body where it yields."""
         outer, frames, quiet, depth = self._body, self.frames, self.quiet, len(self.frames)
         function = context.function if isinstance(context.function, Function) else context.function.function
-        target, exits = node.items[at].optional_vars, self.exits
+        target, exits, before = node.items[at].optional_vars, self.exits, self._exits_so_far()
+        call = Call(list(context.args), dict(context.named), node)
 
         def run(value: Value) -> None:
             inner = self._body, self.frames, self.quiet, self.exits
@@ -142,9 +143,17 @@ class Contexts(Expressions):
 
         self._body = (function.code, run)
         try:
-            self.activate(context.function, Call(list(context.args), dict(context.named), node), enters=True)
+            self.activate(context.function, call, enters=True)
         finally:
             self._body, self.frames = outer, frames
+
+        def leave() -> None:
+            self.escape_all(call)
+            self.escape_scopes(function.scope, function.code.module)
+
+        is_alive, self.heap.is_alive = self.heap.is_alive, True
+        self._finish_exits(before, leave)  # What follows the ``yield`` comes after an exit from the body, too.
+        self.heap.is_alive = is_alive
 
 
 def _expects_mistakes(node: ast.expr) -> bool:

@@ -135,7 +135,9 @@ class Expressions(Calls):
 
     def tested(self, test: ast.expr) -> bool | None:
         """Evaluate a test, and return whether it holds, or None if it may or may not."""
-        truth = self.truth(self.evaluate(test))
+        value = self.evaluate(test)
+        self.call_first_special(value, ("__bool__", "__len__"), test)
+        truth = self.truth(value)
         return self.decided(test) if truth is None and self.is_alive() else truth
 
     def truth(self, value: Value) -> bool | None:
@@ -216,7 +218,9 @@ class Expressions(Calls):
         parts: list[str | None] = []
         for child in node.values:
             if isinstance(child, ast.FormattedValue):
-                text = text_of(self.evaluate(child.value))
+                value = self.evaluate(child.value)
+                self.call_first_special(value, ("__format__", "__str__", "__repr__"), child)
+                text = text_of(value)
                 parts.append(text if child.format_spec is None and child.conversion == -1 else None)
             else:
                 parts.append(text_of(self.evaluate(child)))

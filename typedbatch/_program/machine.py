@@ -125,6 +125,10 @@ class Machine(Objects):
         """Return what an attribute of a class is when it is read of an instance."""
         raise NotImplementedError
 
+    def call_first_special(self, value: Value, names: Iterable[str], node: ast.AST | None) -> None:
+        """Call the first of some special methods that the class of each instance has."""
+        raise NotImplementedError
+
     def class_of(self, value: Value) -> Value:
         """Return the classes of instances, and anything for other values."""
         raise NotImplementedError

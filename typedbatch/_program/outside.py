@@ -46,15 +46,23 @@ _MAKE_ARRAYS: Final = frozenset({
 """Functions that return an array whatever they are given, and not a batch for a batch."""
 _LONGEST_DISPLAY: Final = 8
 
+_SPECIAL: Final = {
+    "abs": ("__abs__",), "bool": ("__bool__", "__len__"), "float": ("__float__",), "hash": ("__hash__",),
+    "int": ("__int__", "__index__"), "len": ("__len__",), "print": ("__str__", "__repr__"), "repr": ("__repr__",),
+    "round": ("__round__",), "str": ("__str__", "__repr__"),
+}  # fmt: skip
+"""Special methods that Python's own functions call, of which the first that there is counts."""
+
 Row = Callable[[Machine, Call], Value]
 
 
 def call_external(machine: Machine, name: str, call: Call) -> Value:
     """Call something from outside of the program and of this package."""
-    row = ROWS.get(name)
+    row, (root, _, rest) = ROWS.get(name), name.partition(".")
+    if root == "builtins" and rest in _SPECIAL:
+        machine.call_first_special(union(*call.values()), _SPECIAL[rest], call.node)
     if row is not None:
         return row(machine, call)
-    root, _, rest = name.partition(".")
     if root == "builtins":
         if rest == "object.__setattr__":
             return _setattr(machine, call)

@@ -455,3 +455,39 @@ def one_of_two_changed_by_its_dict():
 
 
 one_of_two_changed_by_its_dict()
+
+
+class Special:
+    def __init__(self):
+        self.batch = Batch(obs=1)
+
+    def __len__(self):
+        self.batch.act = 1
+        return 1
+
+    def __str__(self):
+        self.batch.rew = 1
+        return ""
+
+
+special = Special()
+if special:
+    special.batch.act
+print(f"{special}", special.batch.rew)
+
+
+@contextlib.contextmanager
+def closing_late(batch):
+    try:
+        yield batch
+    finally:
+        batch.done = 1
+
+
+def early():
+    batch = Batch(obs=1)
+    with closing_late(batch):
+        return batch
+
+
+early().done
