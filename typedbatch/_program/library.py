@@ -221,7 +221,7 @@ def _pop(machine: Machine, batch: Ref, call: Call) -> Value:
     if key is None:
         _unsure(machine, batch)
         return UNKNOWN
-    value = read_field(machine, (batch,), key, call.node, is_asked=True)
+    value = _get(machine, batch, call)
     fields = machine.write_batch(batch).fields
     field = fields.pop(key, None)
     if field is not None and batch in machine.many:
