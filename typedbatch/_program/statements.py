@@ -254,9 +254,12 @@ class Statements(Contexts):
                     self._set_of_instance(owner[0], target.attr, kept, is_sure=True)
 
     def _assert(self, node: ast.Assert) -> None:
-        self.evaluate(node.test)
+        truth = self.truth(self.evaluate(node.test))
         self.narrow(node.test, holds=True)
+        self._note_raised()
         self.may_raise()
+        if truth is False:
+            self.leave()
 
     def _if_statement(self, node: ast.If, *, is_in_chain: bool = False) -> None:
         truth = self.tested(node.test)
@@ -506,6 +509,8 @@ def _asks_for_class(test: ast.expr) -> bool:
 def _asks(test: ast.expr) -> bool:
     """Return whether a test asks which fields there are."""
     return any(
-        isinstance(node, (ast.In, ast.NotIn)) or (isinstance(node, ast.Name) and node.id in _ASKING)
+        isinstance(node, (ast.In, ast.NotIn))
+        or (isinstance(node, ast.Name) and node.id in _ASKING)
+        or (isinstance(node, ast.Attribute) and node.attr == "keys")
         for node in ast.walk(test)
     )

@@ -491,3 +491,17 @@ def early():
 
 
 early().done
+
+
+def asserted(batch):
+    try:
+        assert "rew" in batch
+        batch.rew
+    except AssertionError:
+        batch.rew = 1
+    if not {"obs", "act"} <= set(batch.keys()):
+        batch.act = 1
+    return batch.rew, batch.act
+
+
+asserted(Batch(obs=1))
