@@ -41,7 +41,7 @@ class PromptSet:
 
 @torch.no_grad()
 def sample(model, prompts, steps=RESPONSE, digits=DIGITS):
-    """Return responses that end with the token behind padding, which is `digits`, or after some steps."""
+    """Return responses until the end, which is `digits + 1`, or for `steps` tokens; padding is `digits`."""
     ids, mask = prompts.prompt_ids, prompts.prompt_mask
     alive = torch.ones(len(prompts), dtype=torch.bool)
     for _ in range(steps):
@@ -81,7 +81,7 @@ def generate(model, prompts):
 
 
 def token_logp(model, batch):
-    """Log-probs of the tokens of the responses (N, R), 0 where there is none."""
+    """Return log-probs of the tokens of the responses (N, R), 0 where there is none."""
     ids = torch.cat([batch.prompt_ids, batch.response_ids], 1)
     mask = torch.cat([batch.prompt_mask, batch.response_mask], 1)
     before = model(ids, mask)[:, batch.prompt_ids.shape[1] - 1 : -1]
@@ -89,7 +89,7 @@ def token_logp(model, batch):
 
 
 def response_logps(model, batch):
-    """Of the tokens of the responses, by cross entropy; 0 where there is none."""
+    """Return log-probs of the tokens of the responses by cross entropy, 0 where there is none."""
     ids = torch.cat([batch.prompt_ids, batch.response_ids], dim=1)
     mask = torch.cat([batch.prompt_mask, batch.response_mask], dim=1)
     width = batch.response_ids.size(1)
@@ -99,7 +99,7 @@ def response_logps(model, batch):
 
 
 def score(rollouts):
-    """The share of tokens that are the first digit of the prompt, and a bonus for an end."""
+    """Reward the share of tokens that are the first digit of the prompt, and an end."""
     first = rollouts.prompt_ids.gather(1, rollouts.prompt_mask.long().argmax(1, keepdim=True))
     hits = ((rollouts.response_ids == first) & rollouts.response_mask).sum(1)
     return extend(rollouts, Scored, rewards=hits / rollouts.response_mask.sum(1) + 0.2 * ~rollouts.truncated)
@@ -107,7 +107,7 @@ def score(rollouts):
 
 @torch.no_grad()
 def rollout(model, prompts, tool, call, steps, digits):
-    """The model writes a call of two tokens, the tool appends its two tokens, and the model answers until the end."""
+    """Let the model write a call, append what the tool returns, and let the model answer until the end."""
     ids, mask = prompts.prompt_ids, prompts.prompt_mask
     start, alive, counted = ids.shape[1], torch.ones(len(prompts), dtype=torch.bool), []
 

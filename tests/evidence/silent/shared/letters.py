@@ -8,7 +8,7 @@ from typedbatch.posttraining import Prompts, Rollouts
 
 
 def make_prompts(rng: np.random.Generator, n: int, letters: int, longest: int) -> Prompts:
-    """Prompts of 1 to `longest` letters, padded on the left."""
+    """Return prompts of 1 to `longest` letters, padded on the left."""
     rows = [rng.integers(0, letters, size=rng.integers(1, longest + 1)).tolist() for _ in range(n)]
     ids = torch.tensor([[letters] * (longest - len(r)) + r for r in rows])
     mask = torch.tensor([[False] * (longest - len(r)) + [True] * len(r) for r in rows])
@@ -17,7 +17,7 @@ def make_prompts(rng: np.random.Generator, n: int, letters: int, longest: int) -
 
 @torch.no_grad()
 def generate(policy, prompts: Prompts, steps: int, pad: int, eos: int, temperature: float = 1.0) -> Rollouts:
-    """Sample until `eos` or `steps` tokens, and keep the sampler's log-probs."""
+    """Sample until `eos` or for `steps` tokens, and return the log-probs of the sampler, too."""
     policy.eval()
     n = len(prompts)
     input_ids, attention_mask = prompts.prompt_ids, prompts.prompt_mask
@@ -47,6 +47,7 @@ def generate(policy, prompts: Prompts, steps: int, pad: int, eos: int, temperatu
 
 
 def get_per_token_logps(model, batch):
+    """Return log-probs of the tokens of the responses (N, R), 0 where there is none."""
     input_ids = torch.cat([batch.prompt_ids, batch.response_ids], dim=1)
     attention_mask = torch.cat([batch.prompt_mask, batch.response_mask], dim=1)
     logits = model(input_ids, attention_mask)[:, :-1]  # the last one predicts a token that is not there

@@ -1,4 +1,4 @@
-"""Small language models, as several programs train them."""
+"""Small language models that programs of post-training train."""
 
 import torch
 import torch.nn.functional as F

@@ -9,8 +9,10 @@ def positions(mask):
 
 
 def generate(model, prompts):
+    """Return responses with the log-probs of the sampler."""
     return digits.generate(lambda ids, mask: model(ids, mask, positions(mask)), prompts)
 
 
 def token_logp(model, batch):
+    """Return log-probs of the tokens of the responses (N, R), 0 where there is none."""
     return digits.token_logp(lambda ids, mask: model(ids, mask, positions(mask)), batch)
