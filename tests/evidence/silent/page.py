@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -24,6 +25,9 @@ WORDS = {
         "were added afterwards."
     ),
 }
+
+
+SHARED = Path(__file__).parent / "shared"
 
 
 class Row(NamedTuple):
@@ -62,8 +66,9 @@ def checker_errors(paths: list[Path]) -> dict[Path, str]:
         names = {f"wrong_{number}.py": path for number, path in enumerate(paths)}
         for name, path in names.items():
             (Path(folder) / name).write_text(wrong_of(path.read_text("utf-8")), "utf-8")
+        shutil.copytree(SHARED, Path(folder) / "tests" / "evidence" / "silent" / "shared")
         (Path(folder) / "mypy.ini").write_text("[mypy]\nplugins = typedbatch.mypy\nignore_missing_imports = True\n")
-        command = [sys.executable, "-m", "mypy", "--no-error-summary", "."]
+        command = [sys.executable, "-m", "mypy", "--no-error-summary", *names]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     out: dict[Path, str] = {}
     for line in done.stdout.splitlines():
@@ -91,5 +96,5 @@ def tables(field: str) -> str:
 
 def _steady(text: str) -> str:
     """The text without numbers and names that differ from run to run."""
-    text = re.sub(r"-?\d+\.\d+(e-?\d+)?", "0.1", re.sub(r"wrong\.py:\d+ ", "", text))
+    text = re.sub(r"-?\d+\.\d+(e-?\d+)?", "0.1", re.sub(r"\w+\.py:\d+ ", "", text))
     return re.sub(r"'[0-9a-z]*\d[0-9a-f-]{8,}'", "'...'", text)

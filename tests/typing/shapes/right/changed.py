@@ -169,6 +169,16 @@ class Net(nn.Module):
 
 print(Net()(torch.zeros(2, 3, 4)).shape)
 
+# ---- changed_inplacehelper
+def prep(x: torch.Tensor) -> None:
+    x.unsqueeze_(0)
+
+
+def main() -> None:
+    x = torch.zeros(3)
+    prep(x)
+    print(torch.cat([x, torch.zeros(1, 3)]).shape)
+
 # ---- changed_match
 def h(x):
     n = 1
@@ -312,6 +322,15 @@ net = Net()
 print(net(torch.zeros(2, 4)).shape)
 print(net.head(torch.zeros(2, 16)).shape)
 
+# ---- changed_seqlocal
+def main() -> None:
+    s = nn.Sequential(nn.Linear(4, 8), nn.ReLU())
+    s.append(nn.Linear(8, 5))
+    print((s(torch.zeros(3, 4)) + torch.zeros(5)).shape)
+    t = nn.Sequential(nn.Linear(4, 8), nn.Linear(8, 3))
+    t[1] = nn.Identity()
+    print((t(torch.zeros(3, 4)) + torch.zeros(8)).shape)
+
 # ---- changed_setattr
 class Net(nn.Module):
     def __init__(self):
@@ -326,3 +345,51 @@ net = Net()
 for name, child in list(net.named_children()):
     setattr(net, name, nn.Sequential(nn.Flatten(), child))
 print(net(torch.zeros(2, 2, 2)).shape)
+
+# ---- changed_shift
+def shift(n: int) -> None:
+    old = older = oldest = torch.zeros(1, 4)
+    for i in range(n):
+        oldest, older, old = older, old, torch.zeros(1, 8)
+        if i > 4:
+            print((oldest + torch.zeros(1, 8)).shape)
+
+
+shift(10)
+
+# ---- changed_walrus
+def main() -> None:
+    k = 2
+    [k := k + 1 for _ in range(3)]
+    print((torch.zeros(k) + torch.zeros(5)).shape)
+
+# ---- changed_weight
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(4, 8)
+        self.b = nn.Linear(8, 2)
+
+    def prune(self, keep):
+        self.a.weight.data = self.a.weight.data[keep]
+        self.a.bias.data = self.a.bias.data[keep]
+        self.b.weight.data = self.b.weight.data[:, keep]
+
+    def forward(self, x):
+        h = self.a(x)
+        return h * torch.ones(5), self.b(h)
+
+
+p = Net()
+p.prune(torch.arange(5))
+p(torch.zeros(2, 4))
+
+
+def grow(emb: nn.Embedding) -> None:
+    emb.weight = nn.Parameter(torch.cat([emb.weight, torch.zeros(2, 4)]))
+
+
+def main() -> None:
+    e = nn.Embedding(10, 4)
+    e.weight = nn.Parameter(torch.cat([e.weight, torch.zeros(2, 4)]))
+    print((e.weight + torch.zeros(12, 4)).shape)

@@ -1,38 +1,16 @@
 """DPO on pairs from a data set, with the log-probs of the reference computed once per batch."""
 # wrong: """DPO: the two log-probs of the reference are passed in the wrong order."""
-
 import copy
 
 import numpy as np
 import torch
 from torch import nn
 
+from tests.evidence.silent.shared.models import GRULM
 from typedbatch.posttraining import Pairs
 
-torch.set_num_threads(1)
 LETTERS, P, R = 8, 4, 5
 PAD, EOS, VOCAB = 8, 9, 10
-
-
-class GRULM(nn.Module):
-    """A recurrent language model; where there is padding its state is carried over."""
-
-    def __init__(self, hidden=24):
-        super().__init__()
-        self.embed = nn.Embedding(VOCAB, hidden)
-        self.cell = nn.GRUCell(hidden, hidden)
-        self.head = nn.Linear(hidden, VOCAB)
-
-    def states(self, input_ids, attention_mask):
-        x = self.embed(input_ids)
-        h, states = x.new_zeros(len(x), x.shape[-1]), []
-        for t in range(x.shape[1]):
-            h = torch.where(attention_mask[:, t, None], self.cell(x[:, t], h), h)
-            states.append(h)
-        return torch.stack(states, 1)
-
-    def forward(self, input_ids, attention_mask):
-        return self.head(self.states(input_ids, attention_mask))
 
 
 def padded(rows, width, left=False):
@@ -105,7 +83,7 @@ class DPOTrainer:
 
 def setup(seed: int = 0):
     torch.manual_seed(seed)
-    model = GRULM()
+    model = GRULM(VOCAB)
     with torch.no_grad():
         model.head.bias.copy_(torch.linspace(-1, 1, VOCAB))  # an SFT model with preferences of its own
     data = PreferenceData(seed)

@@ -1,56 +1,17 @@
 """DPO on scored rollouts, with a frozen copy of the model as the reference."""
 # wrong: """DPO: the reference is a shallow copy, so it has the same parameters as the policy and is trained with it."""
-
 import copy
-from uuid import uuid4
 
 import torch
 from torch import nn
 
-from typedbatch import extend, objects
-from typedbatch.posttraining import Pairs, Prompts, Rollouts
+from tests.evidence.silent.shared.digits import draw_prompts, sample
+from tests.evidence.silent.shared.models import Policy
+from typedbatch.posttraining import Pairs
 from typedbatch.rows import repeat
 
-torch.set_num_threads(1)
 DIGITS, PROMPT, RESPONSE = 6, 3, 4
-PAD, EOS, VOCAB = DIGITS, DIGITS + 1, DIGITS + 2
-
-
-class Policy(nn.Module):
-    """Next token from the last token, the mean of all before it and the position: a bag of words that is causal."""
-
-    def __init__(self, d_model=16):
-        super().__init__()
-        self.wte = nn.Embedding(VOCAB, d_model)
-        self.wpe = nn.Embedding(16, d_model)
-        self.net = nn.Sequential(nn.Linear(3 * d_model, 32), nn.Tanh(), nn.Linear(32, VOCAB))
-
-    def forward(self, ids, attention_mask):
-        m = attention_mask.unsqueeze(-1).float()
-        count = attention_mask.long().cumsum(1)
-        x = self.wte(ids) * m
-        mean = x.cumsum(1) / count.clamp(min=1).unsqueeze(-1)
-        return self.net(torch.cat([x, mean, self.wpe((count - 1).clamp(min=0))], dim=-1))
-
-
-def draw_prompts(count):
-    lengths = torch.randint(2, PROMPT + 1, (count, 1))
-    mask = torch.arange(PROMPT) >= PROMPT - lengths
-    ids = torch.randint(DIGITS, (count, PROMPT)).where(mask, PAD)
-    return Prompts(prompt_ids=ids, prompt_mask=mask, uid=objects(str(uuid4()) for _ in range(count)))
-
-
-@torch.no_grad()
-def sample(model, prompts):
-    ids, mask = prompts.prompt_ids, prompts.prompt_mask
-    alive = torch.ones(len(prompts), dtype=torch.bool)
-    for _ in range(RESPONSE):
-        probs = model(ids, mask)[:, -1].softmax(-1)
-        token = torch.multinomial(probs, 1)[:, 0].where(alive, PAD)
-        ids, mask = torch.cat([ids, token[:, None]], 1), torch.cat([mask, alive[:, None]], 1)
-        alive = alive & (token != EOS)
-    there = mask[:, PROMPT:]
-    return extend(prompts, Rollouts, response_ids=ids[:, PROMPT:], response_mask=there, loss_mask=there, truncated=alive)
+VOCAB = DIGITS + 2
 
 
 def response_logps(model, prompt_ids, prompt_mask, ids, mask):
@@ -77,7 +38,7 @@ def pairs_of(rollouts):
 
 def setup(seed: int = 0):
     torch.manual_seed(seed)
-    policy = Policy()
+    policy = Policy(VOCAB)
     reference = copy.deepcopy(policy)
     # wrong: reference = copy.copy(policy)
     optimizer = torch.optim.AdamW(policy.parameters(), lr=3e-3)
@@ -102,6 +63,6 @@ def setup(seed: int = 0):
         return sum(logged) / max(len(logged), 1)
 
     def draw():
-        return (pairs_of(sample(policy, repeat(draw_prompts(32), 2))),)
+        return (pairs_of(sample(policy, repeat(draw_prompts(32, DIGITS, (2, PROMPT)), 2), RESPONSE, DIGITS)),)
 
     return update, draw

@@ -1,17 +1,16 @@
 """RLOO on two tasks, with the other samples of the same prompt as the baseline."""
 # wrong: """RLOO: the baseline is the mean over the other samples of the task, not of the prompt."""
-
 import numpy as np
 import torch
-import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import nn
 
+from tests.evidence.silent.shared.letters import get_per_token_logps
+from tests.evidence.silent.shared.models import CausalLM
 from typedbatch import extend, objects
 from typedbatch.posttraining import Prompts, Rollouts, Scored
 from typedbatch.rows import groups, repeat
 
-torch.set_num_threads(1)
 LETTERS, MAX_PROMPT, MAX_NEW = 6, 3, 4
 PAD, EOS, VOCAB = 6, 7, 8
 K = 4
@@ -27,37 +26,6 @@ class TaskRollouts(Rollouts):
 
 class TaskScored(Scored):
     task: NDArray[np.object_]
-
-
-class CausalLM(nn.Module):
-    """A layer of attention that ignores padding, also in positions."""
-
-    def __init__(self, width=16):
-        super().__init__()
-        self.token, self.place = nn.Embedding(VOCAB, width), nn.Embedding(16, width)
-        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.mlp = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width))
-        self.lm_head = nn.Linear(width, VOCAB)
-
-    def hidden(self, ids, mask):
-        size = ids.shape[1]
-        x = self.token(ids) + self.place((mask.long().cumsum(1) - 1).clamp(min=0))
-        seen = torch.ones(size, size, dtype=torch.bool).tril() & mask[:, None] | torch.eye(size, dtype=torch.bool)
-        q, k, v = self.qkv(x).chunk(3, -1)
-        x = x + self.out(F.scaled_dot_product_attention(q, k, v, attn_mask=seen))
-        return x + self.mlp(x)
-
-    def forward(self, ids, mask):
-        return self.lm_head(self.hidden(ids, mask))
-
-
-def get_per_token_logps(model, batch):
-    input_ids = torch.cat([batch.prompt_ids, batch.response_ids], dim=1)
-    attention_mask = torch.cat([batch.prompt_mask, batch.response_mask], dim=1)
-    logits = model(input_ids, attention_mask)[:, :-1]  # the last one predicts a token that is not there
-    logits = logits[:, -batch.response_ids.size(1) :]
-    logps = torch.log_softmax(logits, dim=-1)
-    return torch.gather(logps, dim=2, index=batch.response_ids.unsqueeze(2)).squeeze(2) * batch.response_mask
 
 
 def draw_questions(rng, n):
@@ -97,7 +65,7 @@ def rloo_loss(model, batch):
 def setup(seed: int = 0):
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
-    model = CausalLM()
+    model = CausalLM(VOCAB)
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
 
     def draw():

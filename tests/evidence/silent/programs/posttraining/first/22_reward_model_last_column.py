@@ -7,39 +7,17 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from tests.evidence.silent.shared.models import CausalLM
 from typedbatch import checked
 from typedbatch.posttraining import Pairs
 
-torch.set_num_threads(1)
 LETTERS, P, R = 8, 3, 6
 PAD, EOS, VOCAB = 8, 9, 10
 
 
-class CausalLM(nn.Module):
-    """A layer of attention that ignores padding, also in positions."""
-
-    def __init__(self, width=16):
-        super().__init__()
-        self.token, self.place = nn.Embedding(VOCAB, width), nn.Embedding(16, width)
-        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.mlp = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width))
-        self.lm_head = nn.Linear(width, VOCAB)
-
-    def hidden(self, ids, mask):
-        size = ids.shape[1]
-        x = self.token(ids) + self.place((mask.long().cumsum(1) - 1).clamp(min=0))
-        seen = torch.ones(size, size, dtype=torch.bool).tril() & mask[:, None] | torch.eye(size, dtype=torch.bool)
-        q, k, v = self.qkv(x).chunk(3, -1)
-        x = x + self.out(F.scaled_dot_product_attention(q, k, v, attn_mask=seen))
-        return x + self.mlp(x)
-
-    def forward(self, ids, mask):
-        return self.lm_head(self.hidden(ids, mask))
-
-
 class RewardModel(CausalLM):
     def __init__(self):
-        super().__init__()
+        super().__init__(VOCAB)
         self.score = nn.Linear(16, 1, bias=False)
 
     def forward(self, ids, mask):

@@ -1,56 +1,16 @@
 """GSPO: one ratio per sequence, the geometric mean over its tokens."""
 # wrong: """GSPO: the mean of the log-ratio is over the padded width, so the log-probs of padding are in it and short rows are damped."""
-
-from uuid import uuid4
-
 import torch
-from torch import nn
 
-from typedbatch import extend, objects
-from typedbatch.posttraining import Prompts, Ready, Rollouts, Scored
+from tests.evidence.silent.shared.digits import draw_prompts, sample
+from tests.evidence.silent.shared.models import Policy
+from typedbatch import extend
+from typedbatch.posttraining import Ready, Scored
 from typedbatch.rows import groups, repeat
 
-torch.set_num_threads(1)
 DIGITS, PROMPT, RESPONSE = 5, 4, 6
-PAD, EOS, VOCAB = DIGITS, DIGITS + 1, DIGITS + 2
+VOCAB = DIGITS + 2
 GROUP = 6
-
-
-class Policy(nn.Module):
-    """Next token from the last token, the mean of all before it and the position: a bag of words that is causal."""
-
-    def __init__(self, d_model=16):
-        super().__init__()
-        self.wte = nn.Embedding(VOCAB, d_model)
-        self.wpe = nn.Embedding(16, d_model)
-        self.net = nn.Sequential(nn.Linear(3 * d_model, 32), nn.Tanh(), nn.Linear(32, VOCAB))
-
-    def forward(self, ids, attention_mask):
-        m = attention_mask.unsqueeze(-1).float()
-        count = attention_mask.long().cumsum(1)
-        x = self.wte(ids) * m
-        mean = x.cumsum(1) / count.clamp(min=1).unsqueeze(-1)
-        return self.net(torch.cat([x, mean, self.wpe((count - 1).clamp(min=0))], dim=-1))
-
-
-def draw_prompts(count):
-    lengths = torch.randint(2, PROMPT + 1, (count, 1))
-    mask = torch.arange(PROMPT) >= PROMPT - lengths
-    ids = torch.randint(DIGITS, (count, PROMPT)).where(mask, PAD)
-    return Prompts(prompt_ids=ids, prompt_mask=mask, uid=objects(str(uuid4()) for _ in range(count)))
-
-
-@torch.no_grad()
-def sample(model, prompts):
-    ids, mask = prompts.prompt_ids, prompts.prompt_mask
-    alive = torch.ones(len(prompts), dtype=torch.bool)
-    for _ in range(RESPONSE):
-        probs = model(ids, mask)[:, -1].softmax(-1)
-        token = torch.multinomial(probs, 1)[:, 0].where(alive, PAD)
-        ids, mask = torch.cat([ids, token[:, None]], 1), torch.cat([mask, alive[:, None]], 1)
-        alive = alive & (token != EOS)
-    there = mask[:, PROMPT:]
-    return extend(prompts, Rollouts, response_ids=ids[:, PROMPT:], response_mask=there, loss_mask=there, truncated=alive)
 
 
 def token_logps(policy, batch):
@@ -61,11 +21,11 @@ def token_logps(policy, batch):
 
 class GSPO:
     def __init__(self, clip=0.05, lr=5e-3, epochs=3):
-        self.policy, self.clip, self.epochs = Policy(), clip, epochs
+        self.policy, self.clip, self.epochs = Policy(VOCAB), clip, epochs
         self.opt = torch.optim.Adam(self.policy.parameters(), lr=lr)
 
     def rollouts(self):
-        rollouts = sample(self.policy, repeat(draw_prompts(8), GROUP))
+        rollouts = sample(self.policy, repeat(draw_prompts(8, DIGITS, (2, PROMPT)), GROUP), RESPONSE, DIGITS)
         # the last digit of the prompt, and then stop: short responses are wanted
         starts = (rollouts.response_ids[:, 0] == rollouts.prompt_ids[:, -1]).float()
         return (extend(rollouts, Scored, rewards=starts + 1.0 / rollouts.response_mask.sum(1)),)

@@ -1,79 +1,16 @@
 """PPO-clip with the log-probs of the sampler as the old ones; all log-probs in float32."""
 # wrong: """PPO-clip: the trainer's log-softmax is in bfloat16, the sampler's in float32, so the ratio is noise of about a percent."""
-
 import numpy as np
 import torch
-import torch.nn.functional as F
-from torch import nn
 
-from typedbatch import extend, objects
-from typedbatch.posttraining import Prompts, Ready, Rollouts, Scored
+from tests.evidence.silent.shared.letters import generate, make_prompts
+from tests.evidence.silent.shared.models import CausalLM
+from typedbatch import extend
+from typedbatch.posttraining import Ready, Scored
 from typedbatch.rows import groups, repeat
 
-torch.set_num_threads(1)
 LETTERS, MAX_PROMPT, MAX_NEW, N = 10, 3, 5, 4
 PAD, EOS, VOCAB = 10, 11, 12
-
-
-class CausalLM(nn.Module):
-    """A layer of attention that ignores padding, also in positions."""
-
-    def __init__(self, width=16):
-        super().__init__()
-        self.token, self.place = nn.Embedding(VOCAB, width), nn.Embedding(16, width)
-        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.mlp = nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width))
-        self.lm_head = nn.Linear(width, VOCAB)
-
-    def hidden(self, ids, mask):
-        size = ids.shape[1]
-        x = self.token(ids) + self.place((mask.long().cumsum(1) - 1).clamp(min=0))
-        seen = torch.ones(size, size, dtype=torch.bool).tril() & mask[:, None] | torch.eye(size, dtype=torch.bool)
-        q, k, v = self.qkv(x).chunk(3, -1)
-        x = x + self.out(F.scaled_dot_product_attention(q, k, v, attn_mask=seen))
-        return x + self.mlp(x)
-
-    def forward(self, ids, mask):
-        return self.lm_head(self.hidden(ids, mask))
-
-
-def make_prompts(rng: np.random.Generator, n: int) -> Prompts:
-    """Prompts of 1 to MAX_PROMPT letters, padded on the left."""
-    rows = [rng.integers(0, LETTERS, size=rng.integers(1, MAX_PROMPT + 1)).tolist() for _ in range(n)]
-    ids = torch.tensor([[PAD] * (MAX_PROMPT - len(r)) + r for r in rows])
-    mask = torch.tensor([[False] * (MAX_PROMPT - len(r)) + [True] * len(r) for r in rows])
-    return Prompts(prompt_ids=ids, prompt_mask=mask, uid=objects(f"q{rng.integers(1 << 40)}" for _ in rows))
-
-
-@torch.no_grad()
-def generate(policy, prompts: Prompts, temperature: float = 1.0) -> Rollouts:
-    """Sample until EOS or MAX_NEW tokens, and keep the sampler's log-probs."""
-    policy.eval()
-    n = len(prompts)
-    input_ids, attention_mask = prompts.prompt_ids, prompts.prompt_mask
-    unfinished = torch.ones(n, dtype=torch.bool)
-    logps = []
-    for _ in range(MAX_NEW):
-        dist = torch.distributions.Categorical(logits=policy(input_ids, attention_mask)[:, -1] / temperature)
-        tok = dist.sample()
-        logps.append(dist.log_prob(tok) * unfinished)
-        tok = torch.where(unfinished, tok, torch.full_like(tok, PAD))
-        input_ids = torch.cat([input_ids, tok.unsqueeze(1)], dim=1)
-        attention_mask = torch.cat([attention_mask, unfinished.unsqueeze(1)], dim=1)
-        unfinished = unfinished & tok.ne(EOS)
-    policy.train()
-    p = prompts.prompt_ids.shape[1]
-    response_mask = attention_mask[:, p:]
-    return extend(
-        prompts,
-        Rollouts,
-        response_ids=input_ids[:, p:],
-        response_mask=response_mask,
-        loss_mask=response_mask.clone(),
-        rollout_logp=torch.stack(logps, dim=1),
-        response_length=response_mask.sum(1),
-        truncated=unfinished,
-    )
 
 
 def selective_log_softmax(logits, index):
@@ -112,10 +49,10 @@ class PPO:
 def setup(seed: int = 0):
     torch.manual_seed(seed)
     rng = np.random.default_rng(seed)
-    model = CausalLM()
+    model = CausalLM(VOCAB)
 
     def draw():
-        rollouts = generate(model, repeat(make_prompts(rng, 12), N))
+        rollouts = generate(model, repeat(make_prompts(rng, 12, LETTERS, MAX_PROMPT), N), MAX_NEW, PAD, EOS)
         near = 1 - (rollouts.response_ids - rollouts.prompt_ids[:, -1:]).abs() / VOCAB
         return (extend(rollouts, Scored, rewards=(near * rollouts.response_mask).sum(1) / rollouts.response_length),)
 
@@ -124,6 +61,7 @@ def setup(seed: int = 0):
 
 def stages(seed: int = 0):
     torch.manual_seed(seed)
-    model = CausalLM()
-    rollouts = generate(model, repeat(make_prompts(np.random.default_rng(seed), 6), N))
+    model = CausalLM(VOCAB)
+    prompts = make_prompts(np.random.default_rng(seed), 6, LETTERS, MAX_PROMPT)
+    rollouts = generate(model, repeat(prompts, N), MAX_NEW, PAD, EOS)
     return {"logp": (compute_logprobs, model, rollouts)}

@@ -1,6 +1,5 @@
 """GRPO that computes old log-probs in batches sorted by length, and puts them back in the order of the rows."""
 # wrong: """Old log-probs are computed in batches sorted by length, and are not put back in the order of the rows."""
-
 from dataclasses import dataclass
 
 import torch
@@ -118,7 +117,6 @@ class GRPOTrainer:
 
 def setup(seed: int = 0):
     torch.manual_seed(seed)
-    torch.set_num_threads(1)
     trainer = GRPOTrainer(Config())
     return trainer.update, trainer.draw
 

@@ -1,6 +1,5 @@
 """DAPO's token-level loss over micro-batches: sums, divided by the tokens of the whole mini-batch."""
 # wrong: """The token mean is taken within each micro-batch and divided by their number, whatever the counts of tokens."""
-
 import torch
 import torch.nn.functional as F
 
@@ -78,7 +77,6 @@ def score(rollouts):
 
 def setup(seed: int = 0):
     torch.manual_seed(seed)
-    torch.set_num_threads(1)
     net = Net()
     adam = torch.optim.AdamW(net.parameters(), lr=2e-3, weight_decay=0.0)
     sample = sampler(net)

@@ -1,6 +1,5 @@
 """RLOO with the prompts repeated as a whole (a b a b), and rewards grouped accordingly."""
 # wrong: """The batch was repeated as a whole (a b a b), but rewards are grouped as if copies stood together (a a b b)."""
-
 import argparse
 import copy
 
@@ -77,7 +76,6 @@ def get_reward(rollouts: Rollouts) -> Scored:
 
 def setup(seed: int = 0):
     torch.manual_seed(seed)
-    torch.set_num_threads(1)
     policy = LM()
     ref_policy = copy.deepcopy(policy).requires_grad_(False)
     optimizer = torch.optim.Adam(policy.parameters(), lr=args.learning_rate)

@@ -1,6 +1,5 @@
 """PPO with a critic, a KL penalty per token, and the score of the sequence on its last token."""
 # wrong: """The score of the sequence is put on the first padding after the end, where GAE and the loss mask it out."""
-
 import copy
 from types import SimpleNamespace
 
@@ -86,7 +85,6 @@ def gae(rewards, values, mask):
 
 def setup(seed=0):
     torch.manual_seed(seed)
-    torch.set_num_threads(1)
     model = ActorCritic()
     reference = copy.deepcopy(model).eval().requires_grad_(False)
     optimizer = torch.optim.Adam(model.parameters(), lr=hp.lr, eps=1e-5)

@@ -1,6 +1,5 @@
 """An agent with a calculator, trained by GRPO with a KL term on the tokens that it sampled itself."""
 # wrong: """The policy loss counts every token of the response, and so trains on the output of the tool as well."""
-
 from copy import deepcopy
 
 import torch
@@ -94,7 +93,6 @@ def grpo_loss(logp, batch):
 
 def setup(seed: int = 0):
     torch.manual_seed(seed)
-    torch.set_num_threads(1)
     model = Decoder()
     reference = deepcopy(model).requires_grad_(False)
     agent, optimizer = Agent(model), torch.optim.AdamW(model.parameters(), 1e-3)

@@ -1,6 +1,5 @@
 """Asynchronous GRPO: the ratio is between the trainer's weights and the older ones that drew the samples."""
 # wrong: """Samples are of older weights, but old log-probs are recomputed with the present ones: the ratio is always 1."""
-
 from collections import deque
 
 import torch
@@ -120,7 +119,6 @@ class Trainer:
 
 def setup(seed: int = 0):
     torch.manual_seed(seed)
-    torch.set_num_threads(1)
     trainer = Trainer()
     for _ in range(11):  # until the pipeline runs as it does later on
         trainer.update(*trainer.draw())

@@ -1,6 +1,5 @@
 """DPO with one forward pass over chosen and rejected responses, and log-probs of the responses only."""
 # wrong: """Only the prompts of the chosen half are masked: the log-probs of rejected responses include the prompt's."""
-
 import copy
 
 import torch
@@ -97,7 +96,6 @@ def preferences() -> Pairs:
 
 def setup(seed: int = 0):
     torch.manual_seed(seed)
-    torch.set_num_threads(1)
     model = TinyLM()
     trainer = DPOTrainer(model, copy.deepcopy(model))
     return trainer.training_step, lambda: (preferences(),)

@@ -1,6 +1,5 @@
 """A reward model (Bradley-Terry) that reads the score of each response at its own last token."""
 # wrong: """Both scores of a pair are read at the end of the longer response, so the shorter one's is read at padding."""
-
 import math
 
 import torch
@@ -9,7 +8,6 @@ from torch import nn
 from typedbatch.posttraining import Pairs
 from typedbatch.rows import chunk
 
-torch.set_num_threads(1)
 
 VOCAB = 24
 PAD, EOS = 0, 1
@@ -75,7 +73,6 @@ def make_pairs(generator, n=24, width=8):
 
 def setup(seed: int = 0):
     torch.manual_seed(seed)
-    torch.set_num_threads(1)
     generator = torch.Generator().manual_seed(seed)
     model = RewardModel()
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, betas=(0.9, 0.95), weight_decay=0.01)

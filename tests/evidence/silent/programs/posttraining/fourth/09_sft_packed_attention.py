@@ -1,6 +1,5 @@
 """SFT on packed conversations, with positions and attention that are reset at the start of each."""
 # wrong: """Packed sequences attend to the ones before them in the pack: only positions are reset, not the attention."""
-
 import torch
 from torch import nn
 from torch.nn import functional as F
@@ -74,7 +73,6 @@ def packed_loss(model, pack):
 
 def setup(seed: int = 0):
     torch.manual_seed(seed)
-    torch.set_num_threads(1)
     model = PackedGPT()
     decay = [p for p in model.parameters() if p.ndim > 1]
     others = [p for p in model.parameters() if p.ndim <= 1]

@@ -1,6 +1,5 @@
 """On-policy distillation of a teacher's top-k probabilities into a smaller student."""
 # wrong: """The student's logits are not shifted: at each token it predicts the next one, and learns the teacher's of this."""
-
 from __future__ import annotations
 
 import dataclasses
@@ -105,7 +104,6 @@ class OnPolicyDistillation:
 
 def setup(seed: int = 0):
     torch.manual_seed(seed)
-    torch.set_num_threads(1)
     trainer = OnPolicyDistillation(DistillConfig())
     return trainer.update, lambda: (trainer.ask_teacher(trainer.generate(trainer.prompts())),)
 

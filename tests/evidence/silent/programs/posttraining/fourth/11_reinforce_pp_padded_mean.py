@@ -1,6 +1,5 @@
 """REINFORCE++: KL in the rewards, discounted returns, and normalization over the tokens of the whole batch."""
 # wrong: """Advantages are normalized with a mean over all positions, padding included; only the variance is masked."""
-
 import torch
 from torch import nn
 
@@ -96,7 +95,6 @@ def new_prompts():
 
 def setup(seed: int = 0):
     torch.manual_seed(seed)
-    torch.set_num_threads(1)
     net, initial = actor(), actor().requires_grad_(False)
     initial.load_state_dict(net.state_dict())
     optimizer = torch.optim.Adam(net.parameters(), 2e-3)

@@ -1,6 +1,5 @@
 """KTO on pairs: each half is compared with the KL of the other half, which is a constant for the gradient."""
 # wrong: """The KL estimates that KTO compares with are not detached, so that the loss is lowered by raising them."""
-
 import copy
 import itertools
 
@@ -97,7 +96,6 @@ def pretrain(model, pairs, steps):
 
 def setup(seed: int = 0):
     torch.manual_seed(seed)
-    torch.set_num_threads(1)
     policy, data = Model(), dataset(96)
     pretrain(policy, data, 10)
     reference = copy.deepcopy(policy).requires_grad_(False)

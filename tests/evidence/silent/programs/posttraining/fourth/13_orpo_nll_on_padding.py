@@ -1,6 +1,5 @@
 """ORPO: the NLL of the chosen responses' tokens, and the log odds ratio of chosen and rejected responses."""
 # wrong: """The NLL term of ORPO is a mean over all positions of the chosen responses, padding included."""
-
 import torch
 from torch import nn, Tensor
 from torch.nn.functional import logsigmoid
@@ -99,7 +98,6 @@ def example() -> tuple[list[int], list[int], list[int]]:
 
 def setup(seed: int = 0):
     torch.manual_seed(seed)
-    torch.set_num_threads(1)
     model = ORPO()
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
 

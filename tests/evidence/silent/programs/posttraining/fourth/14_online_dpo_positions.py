@@ -1,6 +1,5 @@
 """Online DPO: two samples for each left-padded prompt, with the same positions in sampling and in training."""
 # wrong: """Log-probs are computed with positions that count left padding, while the sampler's start at the first token."""
-
 import copy
 
 import torch
@@ -100,7 +99,6 @@ def make_pairs(scored):
 
 def build(seed):
     torch.manual_seed(seed)
-    torch.set_num_threads(1)
     model = CausalLM()
     for position in (model.wpe.weight, model.wte.weight):
         nn.init.normal_(position, std=0.5)

@@ -1,6 +1,5 @@
 """Dr. GRPO against a client with forward_backward and optim_step, where gradients of micro-batches add up."""
 # wrong: """Gradients are set to zero before each micro-batch, so that only the last one is left for the optimizer."""
-
 from collections.abc import Callable, Iterator
 from functools import partial
 
@@ -108,7 +107,6 @@ def problems(seed: int) -> Iterator[Prompts]:
 
 def setup(seed: int = 0):
     torch.manual_seed(seed)
-    torch.set_num_threads(1)
     policy = Policy()
     training, sampling, prompts = TrainingClient(policy, lr=4e-3), SamplingClient(policy), problems(seed)
 

@@ -3,83 +3,16 @@
 # TIS and decoupled PPO (AReaL, arXiv:2505.24298): the ratio is against the trainer's weights of now, the weight to the sampler
 import copy
 from collections import deque
-from uuid import uuid4
 
 import torch
-from torch import nn
 
-from typedbatch import cat, extend, objects
-from typedbatch.posttraining import Prompts, Ready, Rollouts, Scored
+from tests.evidence.silent.shared.digits import VOCAB, draw_prompts, generate, score, token_logp
+from tests.evidence.silent.shared.models import Recurrent
+from typedbatch import cat, extend
+from typedbatch.posttraining import Ready, Rollouts
 from typedbatch.rows import groups, repeat
 
-torch.set_num_threads(1)
-DIGITS, PROMPT, RESPONSE = 5, 3, 5
-PAD, EOS, VOCAB = DIGITS, DIGITS + 1, DIGITS + 2
 GROUP, AHEAD, SYNC, OLDEST, CAP, CLIP = 4, 3, 2, 6, 2.0, 0.2
-
-
-class Recurrent(nn.Module):
-    """A GRU that skips padding: its state is only changed by tokens."""
-
-    def __init__(self, width=24):
-        super().__init__()
-        self.width = width
-        self.embed, self.cell, self.head = nn.Embedding(VOCAB, width), nn.GRUCell(width, width), nn.Linear(width, VOCAB)
-
-    def states(self, ids, mask):
-        x, h, states = self.embed(ids), torch.zeros(len(ids), self.width), []
-        for t in range(ids.shape[1]):
-            h = torch.where(mask[:, t, None], self.cell(x[:, t], h), h)
-            states.append(h)
-        return torch.stack(states, 1)
-
-    def forward(self, ids, mask):
-        return self.head(self.states(ids, mask))
-
-
-def draw_prompts(count):
-    lengths = torch.randint(1, PROMPT + 1, (count, 1))
-    mask = torch.arange(PROMPT) >= PROMPT - lengths
-    ids = torch.randint(DIGITS, (count, PROMPT)).where(mask, PAD)
-    return Prompts(prompt_ids=ids, prompt_mask=mask, uid=objects(uuid4().hex for _ in range(count)))
-
-
-@torch.no_grad()
-def generate(model, prompts):
-    ids, mask = prompts.prompt_ids, prompts.prompt_mask
-    alive, logps = torch.ones(len(prompts), dtype=torch.bool), []
-    for _ in range(RESPONSE):
-        logp = model(ids, mask)[:, -1].log_softmax(-1)
-        token = torch.multinomial(logp.exp(), 1)[:, 0].where(alive, PAD)
-        logps.append(logp.gather(1, token[:, None])[:, 0] * alive)
-        ids, mask = torch.cat([ids, token[:, None]], 1), torch.cat([mask, alive[:, None]], 1)
-        alive = alive & (token != EOS)
-    there = mask[:, PROMPT:]
-    return extend(
-        prompts,
-        Rollouts,
-        response_ids=ids[:, PROMPT:],
-        response_mask=there,
-        loss_mask=there.clone(),
-        rollout_logp=torch.stack(logps, 1),
-        response_length=there.sum(1),
-        truncated=alive,
-    )
-
-
-def score(rollouts):
-    """The share of tokens that are the first digit of the prompt, and a bonus for an end."""
-    first = rollouts.prompt_ids.gather(1, rollouts.prompt_mask.long().argmax(1, keepdim=True))
-    hits = ((rollouts.response_ids == first) & rollouts.response_mask).sum(1)
-    return extend(rollouts, Scored, rewards=hits / rollouts.response_mask.sum(1) + 0.2 * ~rollouts.truncated)
-
-
-def token_logp(model, batch):
-    """Log-probs of the tokens of the responses (N, R), 0 where there is none."""
-    ids = torch.cat([batch.prompt_ids, batch.response_ids], 1)
-    mask = torch.cat([batch.prompt_mask, batch.response_mask], 1)
-    before = model(ids, mask)[:, batch.prompt_ids.shape[1] - 1 : -1]
-    return before.log_softmax(-1).gather(-1, batch.response_ids[..., None])[..., 0] * batch.response_mask
 
 
 class RolloutWorker:
@@ -105,7 +38,7 @@ class RolloutWorker:
 class Learner:
     def __init__(self, seed):
         torch.manual_seed(seed)
-        self.model, self.step = Recurrent(), 0
+        self.model, self.step = Recurrent(VOCAB), 0
         self.worker = RolloutWorker(self.model)
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=4e-3)
 

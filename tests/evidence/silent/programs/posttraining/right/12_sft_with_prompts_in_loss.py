@@ -5,48 +5,15 @@ from uuid import uuid4
 
 import torch
 import torch.nn.functional as F
-from torch import nn
 
+from tests.evidence.silent.shared.digits import DIGITS, EOS, PROMPT, RESPONSE
+from tests.evidence.silent.shared.models import GPT
+from tests.evidence.silent.shared.positioned import positions
 from typedbatch import extend, objects
 from typedbatch.posttraining import Prompts, Rollouts, to_layout
 
-torch.set_num_threads(1)
-DIGITS, PROMPT, RESPONSE = 5, 3, 5
-BOS, EOS, PAD, VOCAB = DIGITS, DIGITS + 1, DIGITS + 2, DIGITS + 3
+BOS, PAD, VOCAB = DIGITS, DIGITS + 2, DIGITS + 3
 PROMPT_WEIGHT, MICRO = 0.1, 8
-
-
-class GPT(nn.Module):
-    """Two causal blocks; the caller gives the positions, as with the models of transformers."""
-
-    def __init__(self, width=24, heads=2, layers=2):
-        super().__init__()
-        self.heads = heads
-        self.wte, self.wpe = nn.Embedding(VOCAB, width), nn.Embedding(24, width)
-        self.qkv = nn.ModuleList(nn.Linear(width, 3 * width) for _ in range(layers))
-        self.mix = nn.ModuleList(nn.Linear(width, width) for _ in range(layers))
-        self.mlp = nn.ModuleList(
-            nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width))
-            for _ in range(layers)
-        )
-        self.norm, self.lm_head = nn.LayerNorm(width), nn.Linear(width, VOCAB, bias=False)
-
-    def body(self, ids, mask, position_ids):
-        size = ids.shape[1]
-        seen = torch.ones(size, size, dtype=torch.bool).tril() & mask[:, None] | torch.eye(size, dtype=torch.bool)
-        x = self.wte(ids) + self.wpe(position_ids)
-        for qkv, mix, mlp in zip(self.qkv, self.mix, self.mlp):
-            q, k, v = qkv(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
-            x = x + mix(F.scaled_dot_product_attention(q, k, v, attn_mask=seen[:, None]).transpose(1, 2).flatten(2))
-            x = x + mlp(x)
-        return self.norm(x)
-
-    def forward(self, ids, mask, position_ids):
-        return self.lm_head(self.body(ids, mask, position_ids))
-
-
-def positions(mask):
-    return (mask.long().cumsum(1) - 1).clamp(min=0)
 
 
 def demonstrations(count):
@@ -77,7 +44,7 @@ def weighted_sum(model, rows):
 
 def setup(seed: int = 0):
     torch.manual_seed(seed)
-    model = GPT()
+    model = GPT(VOCAB)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.01)
 
     def draw():

@@ -2,46 +2,19 @@
 # wrong: """Multi-turn GRPO: the separator after each turn is in the ids and not in the mask, which drifts by one per turn."""
 
 # a chat template adds tokens between turns that no turn contains: verl's and rllm's multi-turn masks
-from uuid import uuid4
-
 import torch
 from jaxtyping import Int
-from torch import Tensor, nn
+from torch import Tensor
 
-from typedbatch import extend, objects
-from typedbatch.posttraining import Prompts, Ready, Rollouts, Scored
+from tests.evidence.silent.shared.digits import DIGITS, draw_prompts, token_logp
+from tests.evidence.silent.shared.models import Recurrent
+from typedbatch import extend
+from typedbatch.posttraining import Ready, Rollouts, Scored
 from typedbatch.rows import groups, repeat
 
-torch.set_num_threads(1)
-DIGITS, PROMPT, TURN = 5, 3, 3
+TURN = 3
 PAD, EOS, SEP, TOOL, VOCAB = 5, 6, 7, 8, 9
 GROUP, CLIP = 4, 0.2
-
-
-class Recurrent(nn.Module):
-    """A GRU that skips padding: its state is only changed by tokens."""
-
-    def __init__(self, width=24):
-        super().__init__()
-        self.width = width
-        self.embed, self.cell, self.head = nn.Embedding(VOCAB, width), nn.GRUCell(width, width), nn.Linear(width, VOCAB)
-
-    def states(self, ids, mask):
-        x, h, states = self.embed(ids), torch.zeros(len(ids), self.width), []
-        for t in range(ids.shape[1]):
-            h = torch.where(mask[:, t, None], self.cell(x[:, t], h), h)
-            states.append(h)
-        return torch.stack(states, 1)
-
-    def forward(self, ids, mask):
-        return self.head(self.states(ids, mask))
-
-
-def draw_prompts(count):
-    lengths = torch.randint(1, PROMPT + 1, (count, 1))
-    mask = torch.arange(PROMPT) >= PROMPT - lengths
-    ids = torch.randint(DIGITS, (count, PROMPT)).where(mask, PAD)
-    return Prompts(prompt_ids=ids, prompt_mask=mask, uid=objects(uuid4().hex for _ in range(count)))
 
 
 class Turns(Rollouts):
@@ -106,17 +79,9 @@ def score(rollouts):
     return extend(rollouts, Scored, rewards=rewards)
 
 
-def token_logp(model, batch):
-    """Log-probs of the tokens of the responses (N, R), 0 where there is none."""
-    ids = torch.cat([batch.prompt_ids, batch.response_ids], 1)
-    mask = torch.cat([batch.prompt_mask, batch.response_mask], 1)
-    before = model(ids, mask)[:, batch.prompt_ids.shape[1] - 1 : -1]
-    return before.log_softmax(-1).gather(-1, batch.response_ids[..., None])[..., 0] * batch.response_mask
-
-
 def setup(seed: int = 0):
     torch.manual_seed(seed)
-    model = Recurrent()
+    model = Recurrent(VOCAB)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
 
     def draw():

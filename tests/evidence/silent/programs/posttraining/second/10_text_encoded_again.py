@@ -6,32 +6,16 @@ from functools import partial
 from uuid import uuid4
 
 import torch
-import torch.nn.functional as F
-from torch import nn
 
+from tests.evidence.silent.shared.digits import PROMPT, RESPONSE
+from tests.evidence.silent.shared.models import Window
 from typedbatch import extend, objects
 from typedbatch.posttraining import Prompts, Ready, Rollouts, Scored
 from typedbatch.rows import groups, repeat
 
-torch.set_num_threads(1)
 PIECES = ["a", "b", "c", "ab", "bc", "ca"]
 PAD, EOS, VOCAB = len(PIECES), len(PIECES) + 1, len(PIECES) + 2
-PROMPT, RESPONSE, GROUP, CLIP = 3, 5, 6, 0.2
-
-
-class Window(nn.Module):
-    """Next token from the last two tokens and the mean of all so far: causal, and padding is left out."""
-
-    def __init__(self, dim=24, hidden=48):
-        super().__init__()
-        self.embed = nn.Embedding(VOCAB, dim)
-        self.net = nn.Sequential(nn.Linear(3 * dim, hidden), nn.Tanh(), nn.Linear(hidden, VOCAB))
-
-    def forward(self, ids, mask):
-        x = self.embed(ids) * mask.unsqueeze(-1)
-        before = F.pad(x, (0, 0, 1, 0))[:, :-1]
-        mean = x.cumsum(1) / mask.long().cumsum(1).clamp(min=1).unsqueeze(-1)
-        return self.net(torch.cat([x, before, mean], dim=-1))
+GROUP, CLIP = 6, 0.2
 
 
 class Tokenizer:
@@ -100,7 +84,7 @@ def token_logp(model, batch):
 
 def setup(seed: int = 0):
     torch.manual_seed(seed)
-    model = Window()
+    model = Window(VOCAB)
     optimizer = torch.optim.Adam(model.parameters(), lr=5e-3)
 
     def draw():
@@ -126,6 +110,6 @@ def setup(seed: int = 0):
 
 def stages(seed: int = 0):
     torch.manual_seed(seed)
-    model = Window()
+    model = Window(VOCAB)
     prompts = repeat(draw_prompts(6), GROUP)
     return {"sample": (partial(sample, model), prompts), "logp": (token_logp, model, sample(model, prompts))}

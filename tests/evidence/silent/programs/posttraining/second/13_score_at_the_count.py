@@ -6,50 +6,16 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from tests.evidence.silent.shared.digits import DIGITS, PAD, PROMPT, RESPONSE, VOCAB
+from tests.evidence.silent.shared.models import GPT
+from tests.evidence.silent.shared.positioned import positions
 from typedbatch.posttraining import Pairs
-
-torch.set_num_threads(1)
-DIGITS, PROMPT, RESPONSE = 5, 3, 5
-PAD, EOS, VOCAB = DIGITS, DIGITS + 1, DIGITS + 2
-
-
-class GPT(nn.Module):
-    """Two causal blocks; the caller gives the positions, as with the models of transformers."""
-
-    def __init__(self, width=24, heads=2, layers=2):
-        super().__init__()
-        self.heads = heads
-        self.wte, self.wpe = nn.Embedding(VOCAB, width), nn.Embedding(24, width)
-        self.qkv = nn.ModuleList(nn.Linear(width, 3 * width) for _ in range(layers))
-        self.mix = nn.ModuleList(nn.Linear(width, width) for _ in range(layers))
-        self.mlp = nn.ModuleList(
-            nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width))
-            for _ in range(layers)
-        )
-        self.norm, self.lm_head = nn.LayerNorm(width), nn.Linear(width, VOCAB, bias=False)
-
-    def body(self, ids, mask, position_ids):
-        size = ids.shape[1]
-        seen = torch.ones(size, size, dtype=torch.bool).tril() & mask[:, None] | torch.eye(size, dtype=torch.bool)
-        x = self.wte(ids) + self.wpe(position_ids)
-        for qkv, mix, mlp in zip(self.qkv, self.mix, self.mlp):
-            q, k, v = qkv(x).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
-            x = x + mix(F.scaled_dot_product_attention(q, k, v, attn_mask=seen[:, None]).transpose(1, 2).flatten(2))
-            x = x + mlp(x)
-        return self.norm(x)
-
-    def forward(self, ids, mask, position_ids):
-        return self.lm_head(self.body(ids, mask, position_ids))
-
-
-def positions(mask):
-    return (mask.long().cumsum(1) - 1).clamp(min=0)
 
 
 class RewardModel(nn.Module):
     def __init__(self):
         super().__init__()
-        self.backbone = GPT(layers=1)
+        self.backbone = GPT(VOCAB, layers=1)
         self.score = nn.Linear(24, 1, bias=False)
 
     def forward(self, ids, mask):

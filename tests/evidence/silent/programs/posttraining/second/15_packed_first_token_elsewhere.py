@@ -1,49 +1,14 @@
 """SFT on the best rollouts, packed end to end with a block mask from cu_seqlens."""
 # wrong: """SFT on the best rollouts, packed: the first token of a sequence is counted to the sequence before it."""
-
-from uuid import uuid4
-
 import torch
-import torch.nn.functional as F
-from torch import nn
 
-from typedbatch import extend, objects
-from typedbatch.posttraining import Prompts, Rollouts, Scored, to_layout
+from tests.evidence.silent.shared.digits import EOS, PAD, PROMPT, RESPONSE, VOCAB, draw_prompts, score
+from tests.evidence.silent.shared.models import PackedGPT
+from typedbatch import extend
+from typedbatch.posttraining import Rollouts, to_layout
 from typedbatch.rows import repeat
 
-torch.set_num_threads(1)
-DIGITS, PROMPT, RESPONSE = 5, 3, 5
-PAD, EOS, VOCAB = DIGITS, DIGITS + 1, DIGITS + 2
 SAMPLES = 8
-
-
-class PackedGPT(nn.Module):
-    """Two causal blocks; the caller says which tokens are seen and at which positions they are."""
-
-    def __init__(self, width=24, layers=2):
-        super().__init__()
-        self.wte, self.wpe = nn.Embedding(VOCAB, width), nn.Embedding(24, width)
-        self.qkv = nn.ModuleList(nn.Linear(width, 3 * width) for _ in range(layers))
-        self.mlp = nn.ModuleList(
-            nn.Sequential(nn.LayerNorm(width), nn.Linear(width, 2 * width), nn.GELU(), nn.Linear(2 * width, width))
-            for _ in range(layers)
-        )
-        self.lm_head = nn.Linear(width, VOCAB)
-
-    def forward(self, ids, seen, position_ids):
-        x = self.wte(ids) + self.wpe(position_ids)
-        for qkv, mlp in zip(self.qkv, self.mlp):
-            q, k, v = qkv(x).chunk(3, -1)
-            x = x + F.scaled_dot_product_attention(q, k, v, attn_mask=seen)
-            x = x + mlp(x)
-        return self.lm_head(x)
-
-
-def draw_prompts(count):
-    lengths = torch.randint(1, PROMPT + 1, (count, 1))
-    mask = torch.arange(PROMPT) >= PROMPT - lengths
-    ids = torch.randint(DIGITS, (count, PROMPT)).where(mask, PAD)
-    return Prompts(prompt_ids=ids, prompt_mask=mask, uid=objects(uuid4().hex for _ in range(count)))
 
 
 @torch.no_grad()
@@ -63,13 +28,6 @@ def generate(model, prompts):
     return extend(
         prompts, Rollouts, response_ids=ids[:, PROMPT:], response_mask=there, loss_mask=there.clone(), truncated=alive
     )
-
-
-def score(rollouts):
-    """The share of tokens that are the first digit of the prompt, and a bonus for an end."""
-    first = rollouts.prompt_ids.gather(1, rollouts.prompt_mask.long().argmax(1, keepdim=True))
-    hits = ((rollouts.response_ids == first) & rollouts.response_mask).sum(1)
-    return extend(rollouts, Scored, rewards=hits / rollouts.response_mask.sum(1) + 0.2 * ~rollouts.truncated)
 
 
 def packed_logp(model, rollouts):
@@ -99,7 +57,7 @@ def best_of(scored):
 
 def setup(seed: int = 0):
     torch.manual_seed(seed)
-    model = PackedGPT()
+    model = PackedGPT(VOCAB)
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3, weight_decay=0.01)
 
     def draw():
@@ -118,5 +76,5 @@ def setup(seed: int = 0):
 
 def stages(seed: int = 0):
     torch.manual_seed(seed)
-    model = PackedGPT()
+    model = PackedGPT(VOCAB)
     return {"logp": (token_logp, model, generate(model, draw_prompts(12)))}

@@ -3,47 +3,18 @@
 
 # Source: TRL's GRPOTrainer has `completion_mask = (sequence_indices <= eos_idx.unsqueeze(1))`; with < the end is lost
 from functools import partial
-from uuid import uuid4
 
 import torch
 from torch import nn
 
-from typedbatch import extend, objects
-from typedbatch.posttraining import Prompts, Ready, Rollouts, Scored
+from tests.evidence.silent.shared.digits import EOS, PROMPT, VOCAB, draw_prompts, token_logp
+from tests.evidence.silent.shared.models import LSTMLM
+from typedbatch import extend
+from typedbatch.posttraining import Ready, Rollouts, Scored
 from typedbatch.rows import groups, repeat
 
-torch.set_num_threads(1)
-DIGITS, PROMPT, RESPONSE = 5, 3, 6
-PAD, EOS, VOCAB = DIGITS, DIGITS + 1, DIGITS + 2
+RESPONSE = 6
 GROUP, BETA = 6, 0.02
-
-
-class LSTMLM(nn.Module):
-    """An LSTM whose state padding does not change."""
-
-    def __init__(self, width=24):
-        super().__init__()
-        self.width = width
-        self.embed, self.cell, self.out = nn.Embedding(VOCAB, width), nn.LSTMCell(width, width), nn.Linear(width, VOCAB)
-
-    def hidden(self, ids, mask):
-        x, h, c, states = self.embed(ids), torch.zeros(len(ids), self.width), torch.zeros(len(ids), self.width), []
-        for t in range(ids.shape[1]):
-            there = mask[:, t, None]
-            new_h, new_c = self.cell(x[:, t], (h, c))
-            h, c = torch.where(there, new_h, h), torch.where(there, new_c, c)
-            states.append(h)
-        return torch.stack(states, 1)
-
-    def forward(self, ids, mask):
-        return self.out(self.hidden(ids, mask))
-
-
-def draw_prompts(count):
-    lengths = torch.randint(1, PROMPT + 1, (count, 1))
-    mask = torch.arange(PROMPT) >= PROMPT - lengths
-    ids = torch.randint(DIGITS, (count, PROMPT)).where(mask, PAD)
-    return Prompts(prompt_ids=ids, prompt_mask=mask, uid=objects(uuid4().hex for _ in range(count)))
 
 
 @torch.no_grad()
@@ -74,14 +45,6 @@ def score(rollouts):
     eos = (rollouts.response_ids == EOS).int()
     length = torch.where(rollouts.truncated, RESPONSE, eos.argmax(1))
     return extend(rollouts, Scored, rewards=1.0 - (length - 2).abs() / RESPONSE)
-
-
-def token_logp(model, batch):
-    """Log-probs of the tokens of the responses (N, R), 0 where there is none."""
-    ids = torch.cat([batch.prompt_ids, batch.response_ids], 1)
-    mask = torch.cat([batch.prompt_mask, batch.response_mask], 1)
-    before = model(ids, mask)[:, batch.prompt_ids.shape[1] - 1 : -1]
-    return before.log_softmax(-1).gather(-1, batch.response_ids[..., None])[..., 0] * batch.response_mask
 
 
 class GRPOTrainer:
@@ -118,7 +81,7 @@ class GRPOTrainer:
 
 def setup(seed: int = 0):
     torch.manual_seed(seed)
-    model, ref_model = LSTMLM(), LSTMLM().requires_grad_(False)
+    model, ref_model = LSTMLM(VOCAB), LSTMLM(VOCAB).requires_grad_(False)
     ref_model.load_state_dict(model.state_dict())
     trainer = GRPOTrainer(model, ref_model)
     return trainer.update, lambda: (score(generate(model, repeat(draw_prompts(8), GROUP))),)
@@ -126,4 +89,4 @@ def setup(seed: int = 0):
 
 def stages(seed: int = 0):
     torch.manual_seed(seed)
-    return {"sample": (partial(generate, LSTMLM()), draw_prompts(12))}
+    return {"sample": (partial(generate, LSTMLM(VOCAB)), draw_prompts(12))}

@@ -1,47 +1,17 @@
 """DPO with both sides in one forward pass, after TRL's concatenated_forward."""
 # wrong: """DPO: in the concatenated forward pass, rejected responses have the mask of the chosen ones: other tokens count."""
-
 import copy
 
 import torch
 import torch.nn.functional as F
 from torch import nn
 
+from tests.evidence.silent.shared.digits import DIGITS, PAD, PROMPT, VOCAB
+from tests.evidence.silent.shared.models import Decoder
 from typedbatch.posttraining import Pairs
 
-torch.set_num_threads(1)
-DIGITS, PROMPT, RESPONSE = 5, 3, 6
-PAD, EOS, VOCAB = DIGITS, DIGITS + 1, DIGITS + 2
+RESPONSE = 6
 COUNT, BETA = 48, 0.2
-
-
-class Decoder(nn.Module):
-    """Causal attention with a bias for each distance, so it does not matter where a row begins."""
-
-    def __init__(self, width=24, heads=2):
-        super().__init__()
-        self.heads = heads
-        self.embed, self.distance = nn.Embedding(VOCAB, width), nn.Embedding(32, heads)
-        self.qkv, self.proj = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width, bias=False)
-        self.norms = nn.ModuleList(nn.RMSNorm(width) for _ in range(3))
-        self.up, self.down = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
-        self.lm_head = nn.Linear(width, VOCAB, bias=False)
-
-    def hidden(self, ids, mask):
-        size = ids.shape[1]
-        place = torch.arange(size)
-        gap = place[:, None] - place
-        seen = (gap >= 0) & mask[:, None] | torch.eye(size, dtype=torch.bool)
-        bias = self.distance(gap.clamp(0, 31)).permute(2, 0, 1).masked_fill(~seen[:, None], -1e9)
-        x = self.embed(ids)
-        q, k, v = self.qkv(self.norms[0](x)).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
-        scores = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5 + bias
-        x = x + self.proj((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
-        x = x + self.down(F.silu(self.up(self.norms[1](x))))
-        return self.norms[2](x)
-
-    def forward(self, ids, mask):
-        return self.lm_head(self.hidden(ids, mask))
 
 
 def dataset(rng):
@@ -102,6 +72,6 @@ class DPOTrainer:
 
 def setup(seed: int = 0):
     torch.manual_seed(seed)
-    trainer = DPOTrainer(Decoder(), BETA)
+    trainer = DPOTrainer(Decoder(VOCAB), BETA)
     rng = torch.Generator().manual_seed(seed)
     return trainer.update, lambda: (dataset(rng),)

@@ -2,49 +2,17 @@
 # wrong: """GRPO: the engine loads the weights with strict=False, and their names begin with "module.", so it never gets any."""
 
 # names with "module." or "_orig_mod." after DDP and torch.compile; vLLM's load_weights has skipped unknown names as well
-from uuid import uuid4
-
 import torch
 from torch import nn
-import torch.nn.functional as F
 
-from typedbatch import extend, objects
-from typedbatch.posttraining import Prompts, Ready, Rollouts, Scored
+from tests.evidence.silent.shared.digits import DIGITS, EOS, PAD, PROMPT, VOCAB, draw_prompts, token_logp
+from tests.evidence.silent.shared.models import Decoder
+from typedbatch import extend
+from typedbatch.posttraining import Ready, Rollouts, Scored
 from typedbatch.rows import groups, repeat
 
-torch.set_num_threads(1)
-DIGITS, PROMPT, RESPONSE = 5, 3, 6
-PAD, EOS, VOCAB = DIGITS, DIGITS + 1, DIGITS + 2
+RESPONSE = 6
 GROUP, CLIP = 4, 0.2
-
-
-class Decoder(nn.Module):
-    """Causal attention with a bias for each distance, so it does not matter where a row begins."""
-
-    def __init__(self, width=24, heads=2):
-        super().__init__()
-        self.heads = heads
-        self.embed, self.distance = nn.Embedding(VOCAB, width), nn.Embedding(32, heads)
-        self.qkv, self.proj = nn.Linear(width, 3 * width, bias=False), nn.Linear(width, width, bias=False)
-        self.norms = nn.ModuleList(nn.RMSNorm(width) for _ in range(3))
-        self.up, self.down = nn.Linear(width, 2 * width), nn.Linear(2 * width, width)
-        self.lm_head = nn.Linear(width, VOCAB, bias=False)
-
-    def hidden(self, ids, mask):
-        size = ids.shape[1]
-        place = torch.arange(size)
-        gap = place[:, None] - place
-        seen = (gap >= 0) & mask[:, None] | torch.eye(size, dtype=torch.bool)
-        bias = self.distance(gap.clamp(0, 31)).permute(2, 0, 1).masked_fill(~seen[:, None], -1e9)
-        x = self.embed(ids)
-        q, k, v = self.qkv(self.norms[0](x)).unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
-        scores = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5 + bias
-        x = x + self.proj((scores.softmax(-1) @ v).transpose(1, 2).flatten(2))
-        x = x + self.down(F.silu(self.up(self.norms[1](x))))
-        return self.norms[2](x)
-
-    def forward(self, ids, mask):
-        return self.lm_head(self.hidden(ids, mask))
 
 
 class DataParallel(nn.Module):
@@ -58,18 +26,11 @@ class DataParallel(nn.Module):
         return self.module(ids, mask)
 
 
-def draw_prompts(count):
-    lengths = torch.randint(1, PROMPT + 1, (count, 1))
-    mask = torch.arange(PROMPT) >= PROMPT - lengths
-    ids = torch.randint(DIGITS, (count, PROMPT)).where(mask, PAD)
-    return Prompts(prompt_ids=ids, prompt_mask=mask, uid=objects(uuid4().hex for _ in range(count)))
-
-
 class Engine:
     """The sampler's own copy of the model."""
 
     def __init__(self, state_dict):
-        self.model = Decoder().requires_grad_(False).eval()
+        self.model = Decoder(VOCAB).requires_grad_(False).eval()
         self.model.load_state_dict(state_dict)
 
     def update_weights(self, named_tensors):
@@ -93,17 +54,9 @@ def score(rollouts):
     return extend(rollouts, Scored, rewards=even.sum(1) / rollouts.response_mask.sum(1) + 0.5 * ~rollouts.truncated)
 
 
-def token_logp(model, batch):
-    """Log-probs of the tokens of the responses (N, R), 0 where there is none."""
-    ids = torch.cat([batch.prompt_ids, batch.response_ids], 1)
-    mask = torch.cat([batch.prompt_mask, batch.response_mask], 1)
-    before = model(ids, mask)[:, batch.prompt_ids.shape[1] - 1 : -1]
-    return before.log_softmax(-1).gather(-1, batch.response_ids[..., None])[..., 0] * batch.response_mask
-
-
 def setup(seed: int = 0):
     torch.manual_seed(seed)
-    policy = DataParallel(Decoder())
+    policy = DataParallel(Decoder(VOCAB))
     engine = Engine(policy.module.state_dict())
     optimizer = torch.optim.Adam(policy.parameters(), lr=5e-3)
 

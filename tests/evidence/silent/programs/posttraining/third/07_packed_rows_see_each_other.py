@@ -2,20 +2,17 @@
 # wrong: """RLOO on packed sequences: the mask is causal over the whole pack, so a row attends to all rows in front of it."""
 
 # packing without varlen attention contaminates: transformers' DataCollatorWithFlattening with sdpa, TRL's padding_free warnings
-from uuid import uuid4
-
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from typedbatch import extend, objects
-from typedbatch.posttraining import Prompts, Rollouts, Scored, to_layout
+from tests.evidence.silent.shared.digits import EOS, PAD, PROMPT, VOCAB, draw_prompts
+from typedbatch import extend
+from typedbatch.posttraining import Rollouts, Scored, to_layout
 from typedbatch.rows import groups, repeat
 
-torch.set_num_threads(1)
-DIGITS, PROMPT, RESPONSE = 5, 3, 6
-PAD, EOS, VOCAB = DIGITS, DIGITS + 1, DIGITS + 2
+RESPONSE = 6
 SAMPLES = 4
 
 
@@ -44,13 +41,6 @@ class GPT(nn.Module):
 class Weighted(Scored):
     weight: Float[Tensor, "N"]
     """How much better a response is than the others to its prompt."""
-
-
-def draw_prompts(count):
-    lengths = torch.randint(1, PROMPT + 1, (count, 1))
-    mask = torch.arange(PROMPT) >= PROMPT - lengths
-    ids = torch.randint(DIGITS, (count, PROMPT)).where(mask, PAD)
-    return Prompts(prompt_ids=ids, prompt_mask=mask, uid=objects(uuid4().hex for _ in range(count)))
 
 
 @torch.no_grad()

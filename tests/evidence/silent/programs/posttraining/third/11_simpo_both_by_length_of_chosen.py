@@ -2,63 +2,18 @@
 # wrong: """SimPO: both sums of log-probs are divided by the length of the chosen response, so short rejected ones look too good."""
 
 # Source: TRL's CPOTrainer with loss_type="simpo" needs average_log_prob over the mask of each side
-from uuid import uuid4
-
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from typedbatch import extend, objects
-from typedbatch.posttraining import Pairs, Prompts, Rollouts, Scored
+from tests.evidence.silent.shared.digits import VOCAB, draw_prompts, sample
+from tests.evidence.silent.shared.models import LSTMLM
+from typedbatch import extend
+from typedbatch.posttraining import Pairs, Scored
 from typedbatch.rows import repeat
 
-torch.set_num_threads(1)
-DIGITS, PROMPT, RESPONSE = 5, 3, 6
-PAD, EOS, VOCAB = DIGITS, DIGITS + 1, DIGITS + 2
+RESPONSE = 6
 SAMPLES, BETA, GAMMA = 4, 2.0, 0.5
-
-
-class LSTMLM(nn.Module):
-    """An LSTM whose state padding does not change."""
-
-    def __init__(self, width=24):
-        super().__init__()
-        self.width = width
-        self.embed, self.cell, self.out = nn.Embedding(VOCAB, width), nn.LSTMCell(width, width), nn.Linear(width, VOCAB)
-
-    def hidden(self, ids, mask):
-        x, h, c, states = self.embed(ids), torch.zeros(len(ids), self.width), torch.zeros(len(ids), self.width), []
-        for t in range(ids.shape[1]):
-            there = mask[:, t, None]
-            new_h, new_c = self.cell(x[:, t], (h, c))
-            h, c = torch.where(there, new_h, h), torch.where(there, new_c, c)
-            states.append(h)
-        return torch.stack(states, 1)
-
-    def forward(self, ids, mask):
-        return self.out(self.hidden(ids, mask))
-
-
-def draw_prompts(count):
-    lengths = torch.randint(1, PROMPT + 1, (count, 1))
-    mask = torch.arange(PROMPT) >= PROMPT - lengths
-    ids = torch.randint(DIGITS, (count, PROMPT)).where(mask, PAD)
-    return Prompts(prompt_ids=ids, prompt_mask=mask, uid=objects(uuid4().hex for _ in range(count)))
-
-
-@torch.no_grad()
-def generate(model, prompts):
-    ids, mask = prompts.prompt_ids, prompts.prompt_mask
-    alive = torch.ones(len(prompts), dtype=torch.bool)
-    for _ in range(RESPONSE):
-        probs = model(ids, mask)[:, -1].softmax(-1)
-        token = torch.multinomial(probs, 1)[:, 0].where(alive, PAD)
-        ids, mask = torch.cat([ids, token[:, None]], 1), torch.cat([mask, alive[:, None]], 1)
-        alive = alive & (token != EOS)
-    there = mask[:, PROMPT:]
-    return extend(
-        prompts, Rollouts, response_ids=ids[:, PROMPT:], response_mask=there, loss_mask=there.clone(), truncated=alive
-    )
 
 
 def score(rollouts):
@@ -99,11 +54,11 @@ def simpo_loss(model, pairs):
 
 def setup(seed: int = 0):
     torch.manual_seed(seed)
-    model = LSTMLM()
+    model = LSTMLM(VOCAB)
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-3)
 
     def draw():
-        return (best_and_worst(score(generate(model, repeat(draw_prompts(24), SAMPLES)))),)
+        return (best_and_worst(score(sample(model, repeat(draw_prompts(24), SAMPLES), RESPONSE))),)
 
     def update(pairs):
         losses = []
