@@ -70,9 +70,9 @@ def make(machine: Machine, call: Call, cls: Class | External | None = None) -> V
     return (batch,)
 
 
-def merge(machine: Machine, batch: Ref, value: Value) -> None:
-    """Do what ``batch.update(value)`` does."""
-    parts = [_fields_of(machine, atom) for atom in value]
+def merge(machine: Machine, batch: Ref, value: Value, *, copies: bool = True) -> None:
+    """Add the fields of another batch or dict, with copies of the batches in a batch, or with these themselves."""
+    parts = [_fields_of(machine, atom, copies=copies) for atom in value]
     others = [other for _, other in parts if other is not None]
     if others:
         machine.open_batch(batch, union(*others) if all(others) else ())
@@ -89,16 +89,16 @@ def merge(machine: Machine, batch: Ref, value: Value) -> None:
         machine.set_field(batch, name, value, is_sure=is_sure, condition=condition)
 
 
-def _fields_of(machine: Machine, atom: Atom) -> tuple[Mapping[str, Field], Value | None]:
+def _fields_of(machine: Machine, atom: Atom, *, copies: bool = True) -> tuple[Mapping[str, Field], Value | None]:
     """Return the fields that a value gives to a batch that is made of it, and what others may be; None for no others.
 
     Where others may be anything, their value has no atoms.
     """
     match machine.object_at(atom):
         case BatchObject() if isinstance(atom, Ref):
-            copied = machine.batch_at(machine.copy_batch(atom))
-            assert copied is not None
-            return dict(copied.fields), copied.rest if copied.is_open else None
+            given = machine.batch_at(machine.copy_batch(atom) if copies else atom)
+            assert given is not None
+            return dict(given.fields), given.rest if given.is_open else None
         case DictObject() as found:
             fields = {str(key): Field(value) for key, value in found.items.items()}
             return fields, None if found.is_exact else found.rest
@@ -184,7 +184,7 @@ def _split(machine: Machine, batch: Ref, call: Call) -> Value:
 
 def _update(machine: Machine, batch: Ref, call: Call) -> Value:
     for value in call.args:
-        merge(machine, batch, value)
+        merge(machine, batch, value, copies=False)
     if call.has_more or call.is_starred:
         machine.open_batch(batch)
     for name, value in call.named.items():

@@ -106,3 +106,11 @@ Batch.cat(several)
 empty = Batch()
 empty.obs  # E: obs
 Batch.cat([empty, Batch(act=1)])
+
+shared, taken = Batch(info=Batch(obs=1)), Batch()
+taken.update(shared)
+shared.info.act = 1
+taken.info.act
+copied = Batch(shared)
+shared.info.rew = 1
+copied.info.rew  # E: rew
