@@ -198,11 +198,6 @@ def test_settings_that_cannot_be_read_are_named(tmp_path):
         check_types(folder=tmp_path)
 
 
-def test_a_path_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(SettingError, match=r"nowhere\.py does not exist"):
-        check_types([Path("nowhere.py")], folder=tmp_path)
-
-
 def test_mypy_is_needed(tmp_path, monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(SettingError, match="pip install mypy"):

@@ -107,9 +107,10 @@ def test_settings_say_which_files_are_checked(tmp_path):
     assert {one.partition(":")[0] for one in lines(tmp_path, files)} == {"src/a.py"}
 
 
-def test_a_path_that_is_not_there_is_named(tmp_path):
+@pytest.mark.parametrize("mypy", [False, True])
+def test_a_path_that_is_not_there_is_named(tmp_path, mypy):
     with pytest.raises(SettingError, match=r"nowhere\.py does not exist"):
-        check([Path("nowhere.py")], folder=tmp_path)
+        check([Path("nowhere.py")], folder=tmp_path, mypy=mypy)
 
 
 @pytest.mark.parametrize(

@@ -46,11 +46,11 @@ def check(
         SettingError: mypy is needed and not installed, a path does not exist, or settings cannot be read.
     """
     folder = Path.cwd() if folder is None else folder
-    if mypy:
-        return check_types(paths, python=python, cache=cache, folder=folder)
     for path in paths:
         if not (folder / path).exists():
             raise SettingError(f"{path} does not exist")
+    if mypy:
+        return check_types(paths, folder=folder, python=python, cache=cache)
     settings = settings_of(folder)
     given = [folder / path for path in paths] or [folder / path for path in settings.files_from(folder)] or [folder]
     files = {file for path in given for file in files_in(path) if not settings.excludes(file)}

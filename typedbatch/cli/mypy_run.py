@@ -61,7 +61,7 @@ class Checked:
 
 
 def check_types(
-    paths: Sequence[Path] = (), *, python: Path | None = None, cache: Path | None = None, folder: Path | None = None
+    paths: Sequence[Path] = (), *, folder: Path, python: Path | None = None, cache: Path | None = None
 ) -> Checked:
     """Check files with mypy and the plugin, and return what the plugin finds.
 
@@ -69,26 +69,10 @@ def check_types(
     without annotations are looked at too, missing imports are ignored, and of mypy's settings those are used that say
     where the code is. Files that cannot be read as Python are reported, and the others are checked.
 
-    Args:
-        paths: Files and folders; none for what the settings of mypy name, or else the folder.
-        python: Python whose packages the code imports; None for that of the active environment, of a folder
-            ``.venv``, or the one that runs this.
-        cache: Folder in which mypy keeps what it knows for the next run; None for ``.typedbatch_cache`` in the root of
-            the project.
-        folder: Folder that paths are relative to; None for the current one.
-
-    Returns:
-        Diagnostics, or why mypy could not run.
-
-    Raises:
-        SettingError: mypy is not installed, a path does not exist, or settings cannot be read.
+    Arguments, result and errors are those of :func:`typedbatch.cli.check.check`.
     """
-    folder = Path.cwd() if folder is None else folder
     if importlib.util.find_spec("mypy") is None:
         raise SettingError("typedbatch check needs mypy; pip install mypy")
-    for path in paths:
-        if not (folder / path).exists():
-            raise SettingError(f"{path} does not exist")
     settings = settings_of(folder)
     given = [str(path) for path in paths] or settings.files_from(folder) or ["."]
     cache = settings.root / CACHE if cache is None else cache
