@@ -103,7 +103,8 @@ def _fields_of(machine: Machine, atom: Atom, *, copies: bool = True) -> tuple[Ma
             fields = {str(key): Field(value) for key, value in found.items.items()}
             return fields, None if found.is_exact else found.rest
         case ListObject() as found:
-            joined = machine.batch_at(join(machine, found.any_item))
+            rows = tuple(machine.stored(atom) for atom in found.any_item)
+            joined = machine.batch_at(join(machine, rows))
             assert joined is not None
             return dict(joined.fields), joined.rest if joined.is_open else None
         case _:
@@ -339,13 +340,13 @@ BATCH: Final[Mapping[str, MemberRow]] = {
         ("__copy__", "__deepcopy__", "apply_values_transform", "copy", "dropnull", "empty", "pin_memory", "to",
          "to_at_least_2d"), _copies
     ),
-    **dict.fromkeys(("to_numpy", "to_torch"), _copies_untyped),
+    **dict.fromkeys(("isnull", "to_numpy", "to_torch"), _copies_untyped),
     **dict.fromkeys(("__delattr__", "__delitem__"), _delete_by_name),
     **dict.fromkeys(("__getattr__", "__getattribute__", "__getitem__"), _read_by_name),
     **dict.fromkeys(("__setattr__", "__setitem__"), _set_by_name),
     "__contains__": _has_name,
     **dict.fromkeys(
-        ("allclose", "hasnull", "is_empty", "isnull", "meta", "shape", "to_list_of_dicts"), _reads
+        ("allclose", "hasnull", "is_empty", "meta", "shape", "to_list_of_dicts"), _reads
     ),
     **dict.fromkeys(("replace_empty_batches_by_none", "set_rows", "to_numpy_", "to_torch_"), _changes_values),
     **dict.fromkeys(("get_keys", "keys"), _keys),
@@ -532,6 +533,26 @@ def _copy(machine: Machine, call: Call) -> Value:
     return machine.copied(call.first or UNKNOWN)
 
 
+def _chunk(machine: Machine, call: Call) -> Value:
+    return machine.list_of(None, _copy(machine, call))
+
+
+def _pad(machine: Machine, call: Call) -> Value:
+    return machine.list_of([_copy(machine, call), ARRAY])
+
+
+def _union(machine: Machine, call: Call) -> Value:
+    made = _copy(machine, call)
+    for atom in made:
+        if isinstance(atom, Ref):
+            merge(machine, atom, call.get(1, "other") or UNKNOWN)
+    return made
+
+
+def _project(machine: Machine, call: Call) -> Value:
+    return _into(machine, call, "project")
+
+
 def _conforms(machine: Machine, call: Call) -> Value:
     machine.escape(call.first or UNKNOWN)
     return UNKNOWN
@@ -539,12 +560,16 @@ def _conforms(machine: Machine, call: Call) -> Value:
 
 FUNCTIONS: Final[Mapping[str, FunctionRow]] = {
     "cat": partial(joined, is_strict=True),
-    "stack": joined,
+    **dict.fromkeys(("restore", "stack"), joined),
     **dict.fromkeys(("add_gae", "add_nstep", "compute_nstep_return"), _with_targets),
     **dict.fromkeys(("repeat", "trim"), _copy),
+    "chunk": _chunk,
     "conforms": _conforms,
     "convert": _convert,
     "extend": _extend,
+    "pad_rows": _pad,
+    "project": _project,
+    "union": _union,
     "validate": _validate,
 }
 """Functions of this package. Of any other, the result is unknown, and its arguments stay as they are."""

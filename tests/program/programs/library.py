@@ -10,6 +10,7 @@ import numpy as np
 from typedbatch import Batch, BatchProtocol, BatchRecord, RolloutBatchProtocol, convert, extend, validate
 from typedbatch.buffers import ReplayBuffer
 from typedbatch.records import RolloutBatch
+from typedbatch.rows import chunk, pad_rows, project, restore, union
 
 
 class Goal(BatchRecord):
@@ -114,3 +115,19 @@ taken.info.act
 copied = Batch(shared)
 shared.info.rew = 1
 copied.info.rew  # E: rew
+
+for part in chunk(shared, 2):
+    part.info
+    part.rew  # E: rew
+both = union(Batch(obs=np.ones(2)), Batch(values=np.ones(2)))
+both.obs, both["values"]
+both.act  # E: act
+padded, number = pad_rows(both, 3)
+padded.obs, number
+padded.rew  # E: rew
+restore([both], [[0]]).done  # E: done
+listed = Batch([{"prompt": [1], "score": 1.0}, {"prompt": [2]}])
+listed.prompt, listed.score
+listed.prompts  # E: prompts
+listed.isnull().token  # E: token
+project(both, HasGoal)  # E: goal
