@@ -15,7 +15,7 @@ import numpy as np
 
 from typedbatch._program import report
 from typedbatch._program.classes import attribute_of, declared_fields, name_of
-from typedbatch._program.heap import Condition, Field, Place
+from typedbatch._program.heap import Field, Place
 from typedbatch._program.machine import Machine
 from typedbatch._program.near import near_miss
 from typedbatch._program.shipped import MEMBERS, shipped
@@ -42,7 +42,7 @@ def read_field(
     found: list[Value] = []
     lacking: list[Ref] = []
     names: set[str] = set()
-    is_known, condition = True, None
+    is_known, is_maybe = True, False
     for atom in value:
         batch = machine.batch_at(atom)
         if batch is None or not isinstance(atom, Ref):
@@ -57,7 +57,7 @@ def read_field(
             if field.is_sure or field.condition is None or is_asked:
                 is_known = False
             else:
-                condition = field.condition
+                is_maybe = True
         elif name == "__dict__":
             machine.open_batch(atom)
             is_known = False
@@ -73,10 +73,10 @@ def read_field(
                 is_near = name in machine.vocabulary.names or near_miss(name, batch.fields)
                 is_known = name not in OF_VALUES and bool(is_near)
     if is_known and node is not None and not is_asked:
-        if lacking and condition is None:
+        if lacking and not is_maybe:
             _report_missing(machine, lacking, name, names, node)
-        elif condition is not None and not lacking and len(value) == 1:
-            _report_maybe(machine, value[0], name, condition, node)
+        elif is_maybe and not lacking and len(value) == 1:
+            _report_maybe(machine, value[0], name, node)
     return union(*found) or UNKNOWN
 
 
@@ -120,17 +120,19 @@ def assume(machine: Machine, value: Value, names: Iterable[str]) -> None:
             machine.write_batch(atom).fields.update({name: Field(UNKNOWN, is_assumed=True) for name in names})
 
 
-def _report_maybe(machine: Machine, atom: Atom, name: str, condition: Condition, node: ast.AST) -> None:
+def _report_maybe(machine: Machine, atom: Atom, name: str, node: ast.AST, asked: str = "") -> None:
+    """Report a field that one branch alone sets, if the run is where the branches have just ended."""
     batch = machine.batch_at(atom)
-    if batch is None or batch.is_open or not isinstance(atom, Ref):
+    field = batch.fields.get(name) if batch is not None and not batch.is_open else None
+    condition = field.condition if field is not None and not field.is_sure else None
+    if field is None or condition is None or not isinstance(atom, Ref):
         return
     if condition.guards != machine.guards or machine.exits > condition.exits:
         return
-    set_at = condition.place
-    line = getattr(set_at.node, "lineno", 0) if set_at is not None else 0
-    if machine.report(node, report.MAYBE, report.maybe(name, line), [name], set_at):
-        fields = machine.write_batch(atom).fields
-        fields[name] = Field(fields[name].value)
+    line = getattr(condition.place.node, "lineno", 0) if condition.place is not None else 0
+    text = report.may_lack(asked, name, line) if asked else report.maybe(name, line)
+    if machine.report(node, report.MAYBE, text, [name], condition.place):
+        machine.write_batch(atom).fields[name] = Field(field.value)
 
 
 def member_of(machine: Machine, ref: Ref, name: str, node: ast.AST | None) -> Value | None:
@@ -177,6 +179,9 @@ def need(machine: Machine, value: Value, cls: Atom, node: ast.AST | None) -> Non
         text = report.lacking(name_of(cls), lacking, has_in(machine, value))
         if machine.report(node, report.ARGUMENT, text, [*lacking, name_of(cls)], made_at(machine, value)):
             assume(machine, value, lacking)
+    elif len(value) == 1:
+        for name in sorted(fields.required):
+            _report_maybe(machine, value[0], name, node, name_of(cls))
 
 
 def has_in(machine: Machine, value: Value) -> set[str]:

@@ -57,7 +57,7 @@ class Outcome:
 
 def missing(name: str, names: Collection[str], owner: str = "Batch", call: str = "") -> str:
     """Describe a read of a field that is not there, of a batch that a call gives to the function."""
-    return f'{owner} has no field "{name}"{_place(call)}{_hint(name, names)}'
+    return f'{owner} has no field "{name}"{_place(call)}{hint(name, names)}'
 
 
 def unmade(name: str, names: Collection[str], owner: str, call: str) -> str:
@@ -72,19 +72,24 @@ def maybe(name: str, line: int) -> str:
     return f'Batch may have no field "{name}" here: it depends on line {line}, which not every run comes to'
 
 
+def may_lack(asked: str, name: str, line: int) -> str:
+    """Describe a batch without a field that a protocol or record asks for, unless one branch sets it."""
+    return f'Batch may lack "{name}" of {asked} here: it depends on line {line}, which not every run comes to'
+
+
 def lacking(asked: str, names: Iterable[str], has: Collection[str]) -> str:
     """Describe a batch without fields that a protocol or record asks for."""
-    return f"Batch lacks {_listed(names)} of {asked}; it has {', '.join(sorted(has)) or 'no fields'}"
+    return f"Batch lacks {listed(names)} of {asked}; it has {', '.join(sorted(has)) or 'no fields'}"
 
 
 def different(names: Iterable[str]) -> str:
     """Describe batches that cannot be joined."""
-    return f"the batches have different fields: {_listed(names)} not in all of them"
+    return f"the batches have different fields: {listed(names)} not in all of them"
 
 
 def unfilled(what: str, names: Iterable[str]) -> str:
     """Describe fields that a record needs, and that nobody gave."""
-    return f"{what} lacks {_listed(names)}"
+    return f"{what} lacks {listed(names)}"
 
 
 def not_a_member(owner: str, name: str, names: Collection[str]) -> str:
@@ -97,12 +102,14 @@ def _place(call: str) -> str:
     return f" in the call at {call}" if call else ""
 
 
-def _hint(name: str, names: Collection[str]) -> str:
+def hint(name: str, names: Collection[str]) -> str:
+    """Return the field that a name is a slip of, or else the fields that there are."""
     near = nearest(name, sorted(names))
     if near:
         return f'; did you mean "{near}"?'
     return f"; it has {', '.join(sorted(names))}" if names else "; it is empty"
 
 
-def _listed(names: Iterable[str]) -> str:
+def listed(names: Iterable[str]) -> str:
+    """Return names in quotes."""
     return ", ".join(f'"{name}"' for name in sorted(names))

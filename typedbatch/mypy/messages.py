@@ -12,6 +12,11 @@ from mypy.nodes import Expression
 from mypy.types import Type
 
 from typedbatch._names import nearest
+from typedbatch._program.report import hint, listed
+from typedbatch._program.report import may_lack as may_lack
+from typedbatch._program.report import maybe as maybe
+from typedbatch._program.report import missing as missing
+from typedbatch._program.report import unfilled as unfilled
 from typedbatch.mypy.internals import Api
 from typedbatch.mypy.types.fields import Fields, Rest
 
@@ -37,31 +42,14 @@ def own_code(code: ErrorCode | None) -> ErrorCode:
     return ErrorCode(ARGUMENT.code, ARGUMENT.description, ARGUMENT.category, sub_code_of=code) if nested else ARGUMENT
 
 
-def missing(name: str, names: Collection[str]) -> str:
-    """A read of a field that is not there."""
-    return f'Batch has no field "{name}"{_hint(name, names)}'
-
-
 def needed(name: str, function: str, names: Collection[str]) -> str:
     """A field that a function reads of a batch which does not have it."""
-    return f'Batch has no field "{name}", which {function}() reads{_hint(name, names)}'
-
-
-def maybe(name: str, line: int) -> str:
-    """A read of a field that is there on some of the ways to the line only."""
-    return f'Batch may have no field "{name}" here: it depends on line {line}, which not every run comes to'
+    return f'Batch has no field "{name}", which {function}() reads{hint(name, names)}'
 
 
 def not_declared(owner: str, name: str, names: Collection[str]) -> str:
     """A read or write of a field that a protocol or record does not declare."""
-    return f'{owner} has no field "{name}"{_hint(name, names)}'
-
-
-def _hint(name: str, names: Collection[str]) -> str:
-    near = nearest(name, sorted(names))
-    if near:
-        return f'; did you mean "{near}"?'
-    return f"; it has {', '.join(sorted(names))}" if names else "; it is empty"
+    return f'{owner} has no field "{name}"{hint(name, names)}'
 
 
 def report_undeclared(api: Api, into: str, name: str, names: Collection[str], node: Expression) -> None:
@@ -71,14 +59,9 @@ def report_undeclared(api: Api, into: str, name: str, names: Collection[str], no
     api.fail(f'{into} declares no field "{name}"{hint}', node, code=EXTEND)
 
 
-def unfilled(what: str, names: Collection[str]) -> str:
-    """Fields that the target of ``extend`` or ``convert`` asks for, and that nobody gave."""
-    return f"{what} lacks {_listed(names)}"
-
-
 def report_carried(api: Api, into: str, names: Collection[str], expected: str, got: str, node: Expression) -> None:
     """Fields of another kind than the target of ``extend`` declares, that it takes over from the batch."""
-    text = f'extend() to {into} carries over {_listed(names)} as "{got}", and it takes "{expected}"'
+    text = f'extend() to {into} carries over {listed(names)} as "{got}", and it takes "{expected}"'
     api.fail(f"{text}; convert() the batch first", node, code=EXTEND)
 
 
@@ -90,8 +73,8 @@ def lacking(asked: str, names: Collection[str], fields: Fields, given: str = "Ba
             what_to_do = f"; {converted}() gives a plain Batch, and convert() keeps the type: {_CONVERT[converted]}"
         if not fields.known:
             return f"Batch of unknown content where {asked} is asked for{what_to_do}"
-        return f"Batch of unknown content lacks {_listed(names)} of {asked}; set here: {_shown(fields)}{what_to_do}"
-    return f"{given} lacks {_listed(names)} of {asked}; it has {_shown(fields)}"
+        return f"Batch of unknown content lacks {listed(names)} of {asked}; set here: {_shown(fields)}{what_to_do}"
+    return f"{given} lacks {listed(names)} of {asked}; it has {_shown(fields)}"
 
 
 _CONVERT = {
@@ -99,11 +82,6 @@ _CONVERT = {
     "to_numpy": "convert(batch, RolloutBatch)",
 }
 """The calls that keep the type of a record, for the methods that do not."""
-
-
-def may_lack(asked: str, name: str, line: int) -> str:
-    """A batch that has a field of a protocol on some of the ways to the line only."""
-    return f'Batch may lack "{name}" of {asked} here: it depends on line {line}, which not every run comes to'
 
 
 def wrong(api: Api, what: str, expected: Type, got: Type) -> str:
@@ -114,7 +92,3 @@ def wrong(api: Api, what: str, expected: Type, got: Type) -> str:
 
 def _shown(fields: Fields) -> str:
     return ", ".join(sorted(fields.known.keys() - fields.maybe)) or "no fields"
-
-
-def _listed(names: Collection[str]) -> str:
-    return ", ".join(f'"{name}"' for name in sorted(names))

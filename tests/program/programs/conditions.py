@@ -198,3 +198,14 @@ def decided(batch):
 
 
 decided(Batch(obs=1))
+
+
+def given_in_one_branch(flag):
+    batch = Batch(info=Batch())
+    if flag:
+        batch.obs = 1
+    handed_over(batch)  # E: obs
+    handed_over(batch)
+
+
+def handed_over(batch: ObsBatchProtocol) -> None: ...
