@@ -266,8 +266,7 @@ class Machine(Objects):
 
     def report(self, node: ast.AST, code: str, message: str, names: Iterable[str], made: Place | None = None) -> bool:
         """Report a mistake, and return whether it is reported here."""
-        is_handled = self.frame.handles or any(frame.asks for frame in self.frames[-2:])
-        if self.quiet or is_handled or self._is_early() or not isinstance(node, (ast.expr, ast.stmt)):
+        if self.quiet or self._is_handled() or self._is_early() or not isinstance(node, (ast.expr, ast.stmt)):
             return False
         source = self.frame.source
         start = (node.lineno, node.col_offset)
@@ -276,6 +275,13 @@ class Machine(Objects):
         finding = Finding(source.path, *start, *end, code, message, frozenset(names), trace, is_ignored)
         self.findings.setdefault((str(source.path), *start, tuple(sorted(finding.names))), finding)
         return True
+
+    def _is_handled(self) -> bool:
+        """Return whether a ``try`` around handles a missing field; lambdas belong to the function around."""
+        around = next(
+            (one for one in reversed(self.frames) if not (one.code and isinstance(one.code.node, ast.Lambda)))
+        )
+        return around.handles > 0 or any(frame.asks for frame in self.frames[-2:])
 
     def _is_early(self) -> bool:
         """Return whether a later round of a loop may set what a read finds missing in this one."""

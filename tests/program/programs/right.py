@@ -505,3 +505,14 @@ def asserted(batch):
 
 
 asserted(Batch(obs=1))
+
+
+def in_a_lambda(batch):
+    try:
+        (lambda: batch.rew)()
+    except Exception:
+        batch.rew = 1
+    return batch.rew
+
+
+in_a_lambda(Batch(obs=1))
