@@ -278,9 +278,7 @@ class Machine(Objects):
 
     def _is_handled(self) -> bool:
         """Return whether a ``try`` around handles a missing field; lambdas belong to the function around."""
-        around = next(
-            one for one in reversed(self.frames) if not (one.code and isinstance(one.code.node, ast.Lambda))
-        )
+        around = next(one for one in reversed(self.frames) if not (one.code and isinstance(one.code.node, ast.Lambda)))
         return around.handles > 0 or any(frame.asks for frame in self.frames[-2:])
 
     def _is_early(self) -> bool:
