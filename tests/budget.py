@@ -7,7 +7,7 @@ from __future__ import annotations
 
 BUDGET = {
     "_core": (12, 1860),
-    "_lsp": (21, 2860),
+    "_lsp": (21, 2880),
     "_ops": (20, 4080),
     "_program": (25, 6490),
     "_validation": (6, 1080),
@@ -24,6 +24,6 @@ BUDGET = {
     "testing": (5, 630),
     "training": (14, 2760),
     "top": (22, 4210),
-    "tests": (690, 99600),
+    "tests": (690, 99640),
 }
 """Numbers of modules and lines; ``top`` is all modules outside of folders, ``tests`` all tests and programs in them."""

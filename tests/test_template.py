@@ -8,22 +8,25 @@ import shutil
 import subprocess
 import sys
 from configparser import ConfigParser
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import typedbatch
-from tests.typing.caches import MYPY, warm
+from tests.typing.caches import MYPY, PLUGIN, warm
 
 EXAMPLES = Path(typedbatch.__file__).parent.parent / "docs" / "examples"
 Done = subprocess.CompletedProcess[str]
 
 
 @pytest.fixture(scope="module")
-def checked(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Done]]:
+def checked(kept: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Done]]:
     """A copy of the template, with the cache that mypy leaves there, and what each step of CI said."""
     unwanted = shutil.ignore_patterns("__pycache__", ".*")
     project = shutil.copytree(EXAMPLES / "template", tmp_path_factory.mktemp("template") / "myagent", ignore=unwanted)
+    settings = (project / "mypy.ini").read_text(encoding="utf-8")
+    warm(kept, replace(PLUGIN, name="mypy-template", settings={"mypy.ini": settings}), project / ".mypy_cache")
     return project, [run(command, project) for command in commands()]
 
 

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -19,6 +19,7 @@ from zlib import crc32
 
 import pytest
 
+from tests.typing.caches import stored
 from typedbatch._report import page_address
 from typedbatch.cli.diagnostics import Diagnostic, as_github, as_json, as_sarif, as_text, parsed
 from typedbatch.cli.mypy_run import Checked, check_types
@@ -70,9 +71,11 @@ class Environment:
 
 
 @pytest.fixture(scope="module")
-def environment(without_torch: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+def environment(without_torch: Path, kept: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Environment]:
     """An environment without torch, for which mypy needs four times as long."""
-    return Environment(without_torch, tmp_path_factory.mktemp("caches"))
+    with stored(kept, "cli", tmp_path_factory.mktemp("cli") / "caches") as caches:
+        caches.mkdir(exist_ok=True)
+        yield Environment(without_torch, caches)
 
 
 def project(folder: Path, files: dict[str, str]) -> None:
@@ -161,7 +164,8 @@ def test_a_project_with_the_plugin_keeps_its_settings(tmp_path, environment):
         "b.py": UNTYPED,
     }
     result = checked(tmp_path, environment, {**files, "c.py": RETURNED, "d.py": ignored})
-    where = [f"--cache-dir={environment.cache_for(tmp_path)}", f"--python-executable={environment.python}"]
+    # The cache of the command is of no use to mypy, as errors about batches have other codes there.
+    where = [f"--cache-dir={environment.cache_for(tmp_path)}-mypy", f"--python-executable={environment.python}"]
     run = [sys.executable, "-m", "mypy", *where, "--show-error-end", "--no-error-summary"]
     done = subprocess.run(run, cwd=tmp_path, capture_output=True, text=True, check=False)
     said = parsed(done.stdout)

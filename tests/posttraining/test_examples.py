@@ -40,7 +40,12 @@ def test_the_reward_rises(seed, capsys):
 
 
 @pytest.mark.parametrize(
-    ("program", "arguments"), [("main.py", ["0"]), ("main.py", ["1", "packed"]), ("distributed.py", ["0"])]
+    ("program", "arguments"),
+    [
+        ("main.py", ["1", "packed"]),
+        ("distributed.py", ["0"]),  # which learns as main.py does without "packed"
+        pytest.param("main.py", ["0"], marks=pytest.mark.release),
+    ],
 )
 def test_the_reward_of_several_modules_rises(program, arguments):
     run = [sys.executable, str(EXAMPLES / "grpo" / program), *arguments]

@@ -33,7 +33,7 @@ def test_ppo(seed, capsys):
 
 
 def test_dqn(capsys):
-    runpy.run_path(str(EXAMPLES / "dqn.py"))["main"](2, prioritized=True)
+    runpy.run_path(str(EXAMPLES / "dqn.py"))["main"](prioritized=True)
     assert scores(capsys.readouterr().out)[-1] >= 475
 
 

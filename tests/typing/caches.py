@@ -46,6 +46,19 @@ def warm(kept: Path, checker: Checker, into: Path, *options: str) -> Path:
         return shutil.copytree(place / "cache", into)
 
 
+@contextmanager
+def stored(kept: Path, name: str, into: Path) -> Iterator[Path]:
+    """A copy of a folder of caches, which is stored for the next run of the tests as it is in the end."""
+    place, lock = kept / name, kept / f"{name}.lock"
+    with _alone(lock):
+        if place.exists():
+            shutil.copytree(place, into)
+    yield into
+    with _alone(lock):
+        shutil.rmtree(place, ignore_errors=True)
+        shutil.copytree(into, place)
+
+
 def _make(place: Path, checker: Checker, options: tuple[str, ...]) -> None:
     (place / "mypy.ini").write_text(checker.settings["mypy.ini"], encoding="utf-8")
     (place / "base.py").write_text(_BASE, encoding="utf-8")

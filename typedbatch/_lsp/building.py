@@ -131,10 +131,13 @@ class Program:
     python: Path
 
     def key(self) -> str:
-        """Return a text that changes with all that the cache depends on, but for the files of the project."""
+        """Return a text that changes with all that the cache depends on, but for the files of the project.
+
+        The folder of the project is left out, so the cache goes with one that is moved.
+        """
         folders = self.python.parent.parent.glob("[lL]ib*/**/site-packages")
         installed = sorted((str(path), path.stat().st_mtime_ns) for path in folders)
-        settings = Path(str(self.options.config_file)).read_text("utf-8")
+        settings = Path(str(self.options.config_file)).read_text("utf-8").replace(str(self.settings.root), "")
         return sha256(repr((version("mypy"), digest(), str(self.python), installed, settings)).encode()).hexdigest()
 
     def is_ready(self) -> bool:

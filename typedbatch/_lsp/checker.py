@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
+from mypy.build import BuildResult
 from mypy.find_sources import create_source_list
 from mypy.nodes import Expression, MypyFile
 from mypy.server.update import FineGrainedBuildManager
@@ -33,11 +34,13 @@ class Checker:
     Args:
         setup: The project.
         rebuild: Whether the cache is written again, as the program imports packages that are not in it.
+
+    Attributes:
+        unread_imports: Packages that files import since the cache was written; nothing is checked if there are any.
     """
 
     def __init__(self, setup: Setup, *, rebuild: bool = False) -> None:
-        program = _program_with_cache(setup, rebuild)
-        built = program.loaded()
+        program, built = _loaded(setup, rebuild)
         self._overlay = program.overlay
         self._options = program.options
         for options in (program.options, *(program.options._per_module_cache or {}).values()):  # noqa: SLF001
@@ -52,7 +55,10 @@ class Checker:
         self._findings = Findings()
         self.places: Places = Places()
         observe_files(self.places.observe)
-        self.update(dict.fromkeys(self._changed_on_disk()))
+        changed = [*self._changed_on_disk()]
+        self.unread_imports = self.imports_others(map(self.text_of, changed))
+        if not self.unread_imports:
+            self.update(dict.fromkeys(changed))
 
     @property
     def paths(self) -> list[str]:
@@ -178,6 +184,21 @@ class Checker:
             meta = state.meta if state is not None else None
             if meta is None or self._overlay.hash_digest(path) != meta.hash:
                 yield path
+
+
+def _loaded(setup: Setup, rebuild: bool) -> tuple[Program, BuildResult]:
+    """Return the program of a project as it is in the cache, which is written again if it cannot be loaded.
+
+    Files that mypy cannot read, or that are in the place of Python's library, may have come since it was written.
+    """
+    for is_new in (rebuild, True):
+        program = _program_with_cache(setup, is_new)
+        try:
+            return program, program.loaded()
+        except (SettingError, SystemExit):
+            if is_new:
+                raise
+    raise AssertionError
 
 
 def _program_with_cache(setup: Setup, rebuild: bool) -> Program:

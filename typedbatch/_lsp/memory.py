@@ -25,7 +25,7 @@ class ProjectInMemory:
     def __init__(self, setup: Setup, *, rebuild: bool) -> None:
         self.note = ""
         self._checker = checker = Checker(setup, rebuild=rebuild)
-        self._known_imports = checker.imports_others((setup.texts or {}).values())
+        self._known_imports = checker.imports_others((setup.texts or {}).values()) - checker.unread_imports
         questions = (complete, hover, hints, definition, record, rename)
         self.methods: Mapping[str, Callable[..., Any]] = {one.__name__: partial(one, checker) for one in questions}
 
@@ -35,7 +35,8 @@ class ProjectInMemory:
         Where a text imports packages that are installed and were not read so far, nothing is checked, and their names
         are returned: mypy would read them one module at a time.
         """
-        new = self._checker.imports_others(text for text in texts.values() if text is not None) - self._known_imports
+        imported = self._checker.imports_others(text for text in texts.values() if text is not None)
+        new = (imported | self._checker.unread_imports) - self._known_imports
         if new:
             return {"found": {}, "imports": sorted(new)}
         self._checker.update(texts)

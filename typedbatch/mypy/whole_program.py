@@ -31,6 +31,8 @@ _QUOTED: Final = re.compile(r'"(\w+)"')
 _IGNORED: Final = re.compile(r"#\s*type:\s*ignore\[[^\]]*\b(return-value|assignment|list-item|dict-item|type-var)\b")
 """A comment that ignores what mypy itself says of a batch."""
 _LIBRARIES: Final = ("site-packages", "typeshed")
+_OURS: Final = Path(__file__).parents[1]
+"""Folder of this package, which is of no program; beside it, in a checkout, are hundreds of files of tests."""
 
 
 class _Root:
@@ -92,7 +94,7 @@ def digest_of_program(path: str) -> str:
 
 def _known_of(path: str, *, may_have_changed: bool = False) -> _Known | None:
     file = Path(path).absolute()
-    if file.suffix != ".py" or any(part in _LIBRARIES for part in file.parts):
+    if file.suffix != ".py" or _OURS in file.parents or any(part in _LIBRARIES for part in file.parts):
         return None
     folder = _root_of_folder.get(file.parent)
     if folder is None or may_have_changed:

@@ -39,11 +39,12 @@ def compare(kept: Path, place: Path, ways: dict[str, runs.Way], *options: str, e
     )
 
 
-def test_reports_are_those_of_a_cold_run(kept: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("every", [2, pytest.param(1, marks=pytest.mark.release)])
+def test_reports_are_those_of_a_cold_run(every: int, kept: Path, tmp_path: Path) -> None:
     caches = [warm(kept, PLUGIN, tmp_path / name) for name in ("warm", "daemon")]
     with runs.in_daemon(tmp_path / "b", caches[1], "--use-fine-grained-cache") as daemon:
         ways = {"from its cache": by_command(tmp_path / "a", caches[0]), "in the daemon": daemon}
-        different = compare(kept, tmp_path, ways)
+        different = compare(kept, tmp_path, ways, every=every)
     assert not different, different
 
 

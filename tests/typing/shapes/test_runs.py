@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from tests.typing.caches import PLUGIN, warm
@@ -10,29 +11,30 @@ from tests.typing.plugin.runs import CONFIG, check, fill
 
 
 def test_it_is_turned_off(kept: Path, tmp_path: Path) -> None:
-    files = {"declared.py": DECLARED, "used.py": USED}
-    for number, section in enumerate(("[typedbatch-mypy]\nshapes = false\n", "[typedbatch-mypy]\nshapes = no\n")):
-        fill(tmp_path / str(number), {**files, "mypy.ini": f"{CONFIG}\n{section}"})
-        assert "batch-" not in str(check(tmp_path / str(number), warm(kept, PLUGIN, tmp_path / f"cache{number}")))
+    off = f"{CONFIG}\n[typedbatch-mypy]\nshapes = false\n"
+    cache = warm(kept, replace(PLUGIN, name="mypy-without-shapes", settings={"mypy.ini": off}), tmp_path / "cache")
+    for config in (off, off.replace("false", "no")):
+        fill(tmp_path / "off", {"declared.py": DECLARED, "used.py": USED, "mypy.ini": config})
+        assert "batch-" not in str(check(tmp_path / "off", cache))
 
 
 UNUSED = """\
 from jaxtyping import Float
-from torch import Tensor
-def scores(q: Float[Tensor, "B T Head"], k: Float[Tensor, "B S Heads"]) -> Float[Tensor, "B T S"]:
+from numpy import ndarray
+def scores(q: Float[ndarray, "B T Head"], k: Float[ndarray, "B S Heads"]) -> Float[ndarray, "B T S"]:
     return q @ k.mT
-def rows(x: Float[Tensor, "*batch N"]) -> Float[Tensor, "*batch"]:
-    first: Float[Tensor, "*batch N"] = x.clone()
+def rows(x: Float[ndarray, "*batch N"]) -> Float[ndarray, "*batch"]:
+    first: Float[ndarray, "*batch N"] = x.copy()
     return first.sum(-1)
 """
 
 
-def test_names_that_stand_once_are_noted_if_one_asks(kept: Path, tmp_path: Path) -> None:
-    cache = warm(kept, PLUGIN, tmp_path / "cache")
+def test_names_that_stand_once_are_noted_if_one_asks(tmp_path: Path, without_torch: Path) -> None:
+    cache, python = tmp_path / "cache", f"--python-executable={without_torch}"
     fill(tmp_path, {"program.py": UNUSED, "mypy.ini": CONFIG})
-    assert "stands once" not in str(check(tmp_path, cache))
+    assert "stands once" not in str(check(tmp_path, cache, python))
     (tmp_path / "mypy.ini").write_text(f"{CONFIG}\n[typedbatch-mypy]\nunused-dim = true\n", encoding="utf-8")
-    said = str(check(tmp_path, cache))  # with the cache of the other setting
+    said = str(check(tmp_path, cache, python))  # with the cache of the other setting
     assert said.count("stands once") == 2
     text = 'Size "Head" stands once in scores, so it says nothing of any other; did you mean "Heads"?'
     assert text in said.replace("\\", "")
