@@ -30,7 +30,7 @@ _CODES: Final = {code.code: code for code in (messages.FIELD, messages.MAYBE, me
 _QUOTED: Final = re.compile(r'"(\w+)"')
 _IGNORED: Final = re.compile(r"#\s*type:\s*ignore\[[^\]]*\b(return-value|assignment|list-item|dict-item|type-var)\b")
 """A comment that ignores what mypy itself says of a batch."""
-_LIBRARIES: Final = ("site-packages", "typeshed")
+_LIBRARIES: Final = frozenset({"site-packages", "typeshed"})
 _OURS: Final = Path(__file__).parents[1]
 """Folder of this package, which is of no program; beside it, in a checkout, are hundreds of files of tests."""
 
@@ -93,8 +93,10 @@ def digest_of_program(path: str) -> str:
 
 
 def _known_of(path: str, *, may_have_changed: bool = False) -> _Known | None:
+    if not path.endswith(".py"):  # Most files are stubs of libraries.
+        return None
     file = Path(path).absolute()
-    if file.suffix != ".py" or _OURS in file.parents or any(part in _LIBRARIES for part in file.parts):
+    if _OURS in file.parents or not _LIBRARIES.isdisjoint(file.parts):
         return None
     folder = _root_of_folder.get(file.parent)
     if folder is None or may_have_changed:
