@@ -54,14 +54,15 @@ def call_list_member(machine: Machine, ref: Ref, name: str, call: Call) -> Value
     if name == "copy":
         return machine.list_of(found.items, found.element)
     if name in _REORDERING:
-        _list(machine, ref, ())
+        is_of_texts = any(text_of((atom,)) is not None for atom in found.any_item)
+        _list(machine, ref, UNKNOWN if is_of_texts else ())  # Those that are known may be the ones that are gone.
         return NONE
     return _call_unknown(machine, ref, name, call)
 
 
 def _call_unknown(machine: Machine, ref: Ref, name: str, call: Call) -> Value:
     """Call a member of which no row says what it does; Python's own names may do anything."""
-    if name.startswith("__"):
+    if name.startswith("__") or name in ("send", "asend"):
         machine.escape((ref, *(atom for value in call.values() for atom in value)))
     machine.escape_functions(call)
     return UNKNOWN

@@ -12,6 +12,7 @@ from typedbatch._program.classes import PLAIN_BASES, attribute_of, base_names, l
 from typedbatch._program.containers import update
 from typedbatch._program.frames import Call
 from typedbatch._program.heap import BatchObject, DictObject, InstanceObject, Key, ListObject, ScopeObject
+from typedbatch._program.machine import names_in
 from typedbatch._program.values import (
     ARRAY,
     NONE,
@@ -127,7 +128,9 @@ class Expressions(Calls):
             if not isinstance(found, ScopeObject):
                 return UNKNOWN
             if name in found.names:
-                return found.names[name]
+                value = found.names[name]
+                is_text = len(value) == 1 and isinstance(value[0], Literal) and isinstance(value[0].value, str)
+                return UNKNOWN if is_text and self.is_doubted((scope, name)) else value
             scope = found.parent
         if name == "__name__":
             return constant("__main__")
@@ -248,10 +251,11 @@ class Expressions(Calls):
     def _bool(self, node: ast.BoolOp) -> Value:
         guards, ends_at = self.guards, isinstance(node.op, ast.Or)
         values: list[Value] = []
+        truth: bool | None = True
         for at, child in enumerate(node.values):
             mark = self.heap.begin() if at else 0
-            if at == 1:
-                self.guard(node.values[0], holds=not ends_at)
+            if truth is None:
+                self.guard(node.values[at - 1], holds=not ends_at)
             value = self.evaluate(child)
             if at:
                 self.heap.apply(self.heap.join({}, self.heap.end(mark)))
@@ -468,6 +472,7 @@ class Expressions(Calls):
             return True
         first, guards = generators[0], self.guards
         items, other = self.iterate(self.evaluate(first.iter), first.iter)
+        self.frame.varying.append(names_in(first.target))
         rounds = items if items is not None and len(items) <= _MOST_ROUNDS else None
         is_known = rounds is not None
         for item in rounds if rounds is not None else (union(other, *(items or ())),):
@@ -478,7 +483,6 @@ class Expressions(Calls):
             may_skip, skips = self._filtered(first.ifs)
             if may_skip:
                 is_known = False
-                self.guard()
             if not skips:
                 is_known = self._generate(generators[1:], element, found) and is_known
             changes = self.heap.end(mark)
@@ -488,6 +492,7 @@ class Expressions(Calls):
                 changes = self.heap.join({}, changes)
             self.heap.apply(changes)
             self.guards = guards
+        self.frame.varying.pop()
         return is_known
 
     def _filtered(self, tests: Sequence[ast.expr]) -> tuple[bool, bool]:
@@ -499,15 +504,9 @@ class Expressions(Calls):
             if truth is False:
                 return may_skip, True
             if truth is None:
-                self.doubt(test)
+                self.guard(test)
             may_skip = may_skip or truth is None
         return may_skip, False
-
-    def doubt(self, test: ast.expr) -> None:
-        """Take it that the texts in a test that is not decided may be others; it may choose among those of a loop."""
-        for node in ast.walk(test):
-            if isinstance(node, ast.Name) and text_of(self.lookup(node.id)) is not None:
-                self.assign(node, UNKNOWN)
 
     def _named(self, node: ast.NamedExpr) -> Value:
         self.keeps(node.value)
