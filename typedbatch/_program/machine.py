@@ -30,6 +30,7 @@ from typedbatch._program.values import (
     Context,
     Decorated,
     Function,
+    Literal,
     Member,
     Method,
     Partial,
@@ -407,6 +408,12 @@ class Machine(Objects):
             for atom in value:
                 if isinstance(atom, Function) and self.is_loose(atom):
                     self.escape_scopes(atom.scope, atom.code.module)
+
+    def open_constants(self, source: Source) -> None:
+        """Take it that the constants among the variables of a module may be others."""
+        top = self.scope_of_module(source)
+        names = self.write_scope(top).names if top is not None else {}
+        names.update({name: UNKNOWN for name, value in names.items() if any(isinstance(one, Literal) for one in value)})
 
     def _escape_classes(self, classes: Iterable[Class]) -> None:
         for cls in classes:

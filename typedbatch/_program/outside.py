@@ -20,6 +20,7 @@ from typedbatch._program.values import (
     UNKNOWN,
     Array,
     Atom,
+    Class,
     External,
     Literal,
     Partial,
@@ -248,7 +249,17 @@ def _setattr(machine: Machine, call: Call) -> Value:
         machine.set_attribute(call.args[0], name, call.args[2] if len(call.args) > 2 else UNKNOWN, call.node)
     else:
         machine.may_have(call.args[0], None)
+        _forget(machine, call.args[0])
     return NONE
+
+
+def _forget(machine: Machine, value: Value) -> None:
+    """Take it that the attributes of instances and classes may be anything else, too."""
+    for atom in value:
+        if isinstance(atom, Ref) and isinstance(machine.object_at(atom), InstanceObject):
+            machine.forget_attributes(atom)
+        elif isinstance(atom, Class):
+            atom.attributes = {name: union(one, UNKNOWN) for name, one in atom.attributes.items()}
 
 
 def _hasattr(machine: Machine, call: Call) -> Value:
@@ -277,6 +288,7 @@ def _lets_go(machine: Machine, call: Call) -> Value:
 def _executes(machine: Machine, call: Call) -> Value:
     machine.escape_all(call)
     machine.escape_scopes(machine.frame.scope, machine.frame.source)
+    machine.open_constants(machine.frame.source)
     return UNKNOWN
 
 
@@ -303,9 +315,7 @@ def _type(machine: Machine, call: Call) -> Value:
 
 
 def _vars(machine: Machine, call: Call) -> Value:
-    for atom in call.first or ():
-        if isinstance(atom, Ref) and isinstance(machine.object_at(atom), InstanceObject):
-            machine.forget_attributes(atom)
+    _forget(machine, call.first or ())
     return _lets_go(machine, call)
 
 
