@@ -99,6 +99,8 @@ def call_dict_member(machine: Machine, ref: Ref, name: str, call: Call) -> Value
             keys = [constant(one) for one in found.items]
             return machine.list_of(keys if found.is_exact else None, UNKNOWN)
         case "get":
+            if found.is_exact and key is not None:
+                return found.items.get(key.value) or call.get(1, "default") or NONE
             known = found.items.get(key.value) if key is not None else None
             return union(known or every or UNKNOWN, call.get(1, "default") or NONE)
         case "pop" | "popitem":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -24,6 +25,7 @@ from typedbatch._program.values import (
     External,
     Function,
     Literal,
+    Member,
     Method,
     Module,
     Ref,
@@ -46,6 +48,9 @@ _USING: Final = frozenset({
     "wait_for", "zip",
 })  # fmt: skip
 """Names of functions that run a generator or coroutine at once, or as a loop around them does."""
+_ORDERS: Final[dict[type[ast.cmpop], Callable[[Any, Any], bool]]] = {
+    ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Lt: operator.lt, ast.LtE: operator.le,
+}  # fmt: skip
 _Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 
 
@@ -165,11 +170,18 @@ class Expressions(Calls):
 
     def _attribute(self, node: ast.Attribute) -> Value:
         value = self.evaluate(node.value)
-        return self.attribute(value, node.attr, node) if self.is_alive() else UNKNOWN
+        return self._chosen(node, self.attribute(value, node.attr, node)) if self.is_alive() else UNKNOWN
 
     def _subscript(self, node: ast.Subscript) -> Value:
         value, index = self.evaluate(node.value), self.evaluate(node.slice)
-        return self.item(value, index, node.slice, node) if self.is_alive() else UNKNOWN
+        return self._chosen(node, self.item(value, index, node.slice, node)) if self.is_alive() else UNKNOWN
+
+    def _chosen(self, node: ast.Attribute | ast.Subscript, value: Value) -> Value:
+        """Return what is read of a variable, and anything for a text if a condition around may choose among these."""
+        if text_of(value) is None or not isinstance(node.value, ast.Name):
+            return value
+        scope = self.scope_of(node.value.id)
+        return UNKNOWN if scope is not None and self.is_doubted((scope, node.value.id)) else value
 
     def _slice(self, node: ast.Slice) -> Value:
         for bound in (node.lower, node.upper, node.step):
@@ -276,7 +288,7 @@ class Expressions(Calls):
         if self._may_change(value):
             return UNKNOWN
         found = literal_of(value)
-        if isinstance(node.op, ast.USub) and found is not None and isinstance(found.value, int):
+        if isinstance(node.op, ast.USub) and found is not None and isinstance(found.value, (int, float)):
             return constant(-found.value)
         return tuple(
             self.copy_batch(atom) if isinstance(atom, Ref) and self.is_batch(atom)
@@ -288,7 +300,7 @@ class Expressions(Calls):
         left, right = self.evaluate(node.left), self.evaluate(node.right)
         return self.operated(left, right, node.op) if self.is_alive() else UNKNOWN
 
-    def operated(self, left: Value, right: Value, operator: ast.operator) -> Value:
+    def operated(self, left: Value, right: Value, sign: ast.operator) -> Value:
         """Return the result of an operator."""
         if self._may_change(left + right):
             return UNKNOWN
@@ -299,17 +311,17 @@ class Expressions(Calls):
         lists = [found for found in objects if isinstance(found, ListObject)]
         dicts = [found for found in objects if isinstance(found, DictObject)]
         if objects and len(lists) == len(objects):
-            is_subset = isinstance(operator, (ast.Sub, ast.BitAnd, ast.BitXor))  # Of sets, which hold no batches.
+            is_subset = isinstance(sign, (ast.Sub, ast.BitAnd, ast.BitXor))  # Of sets, which hold no batches.
             return self.list_of(None, UNKNOWN if is_subset else union(*(found.any_item for found in lists)))
         if len(dicts) == 2 == len(objects):
             one, other = dicts
             is_exact = one.is_exact and other.is_exact
             return self.dict_of({**one.items, **other.items}, is_exact=is_exact, rest=union(one.rest, other.rest))
         one_text, other_text = text_of(left), text_of(right)
-        if isinstance(operator, ast.Add) and one_text is not None and other_text is not None:
+        if isinstance(sign, ast.Add) and one_text is not None and other_text is not None:
             return constant(one_text + other_text)
         numeric = [all(map(is_numeric, value)) for value in (left, right)]
-        makes_text = one_text or other_text or (isinstance(operator, ast.Mod) and not numeric[0])
+        makes_text = one_text or other_text or (isinstance(sign, ast.Mod) and not numeric[0])
         if objects or makes_text or not (all(numeric) or ARRAY in (left, right)):
             return UNKNOWN
         is_array = all(isinstance(atom, (Array, Literal)) for atom in left + right)
@@ -334,22 +346,32 @@ class Expressions(Calls):
         others = [self.evaluate(child) for child in node.comparators]
         if not self.is_alive() or len(others) != 1:
             return UNKNOWN
-        right, operator = others[0], node.ops[0]
-        if not isinstance(operator, (ast.Is, ast.IsNot)) and self._may_change(left + right):
+        right, asked = others[0], node.ops[0]
+        if not isinstance(asked, (ast.Is, ast.IsNot)) and self._may_change(left + right):
             return UNKNOWN
-        if isinstance(operator, (ast.In, ast.NotIn)):
+        if isinstance(asked, (ast.In, ast.NotIn)):
             found = self._contains(right, left)
-            return UNKNOWN if found is None else constant(found == isinstance(operator, ast.In))
+            return UNKNOWN if found is None else constant(found == isinstance(asked, ast.In))
         one, other = literal_of(left), literal_of(right)
         is_same: bool | None = None
         if one is not None and other is not None:
-            is_same = one == other if isinstance(operator, (ast.Is, ast.IsNot)) else one.value == other.value
+            is_same = one == other if isinstance(asked, (ast.Is, ast.IsNot)) else one.value == other.value
+            order = _ORDERS.get(type(asked))
+            if order is not None and is_numeric(one) and is_numeric(other):
+                return constant(order(one.value, other.value))
+        elif self._is_member(left) and self._is_member(right):
+            is_same = left == right
         elif right == NONE and not any(atom in UNKNOWN or isinstance(atom, (Literal, Result)) for atom in left):
-            is_same = False if isinstance(operator, (ast.Is, ast.IsNot)) else None
-        if is_same is None or not isinstance(operator, (ast.Eq, ast.Is, ast.NotEq, ast.IsNot)):
+            is_same = False if isinstance(asked, (ast.Is, ast.IsNot)) else None
+        if is_same is None or not isinstance(asked, (ast.Eq, ast.Is, ast.NotEq, ast.IsNot)):
             is_object = any(isinstance(self.object_at(atom), InstanceObject) for atom in left + right)
-            return UNKNOWN if is_object or isinstance(operator, (ast.Is, ast.IsNot)) else (Result("numpy.operator"),)
-        return constant(is_same == isinstance(operator, (ast.Eq, ast.Is)))
+            return UNKNOWN if is_object or isinstance(asked, (ast.Is, ast.IsNot)) else (Result("numpy.operator"),)
+        return constant(is_same == isinstance(asked, (ast.Eq, ast.Is)))
+
+    @staticmethod
+    def _is_member(value: Value) -> bool:
+        """Return whether a value is one member of an enumeration."""
+        return len(value) == 1 and isinstance(value[0], Member) and isinstance(value[0].receiver, Class)
 
     def _contains(self, container: Value, item: Value) -> bool | None:
         """Return whether a container has an item, as far as that is known."""
@@ -547,6 +569,6 @@ class Expressions(Calls):
 
 
 def _constant(node: ast.Constant) -> Value:
-    if node.value is None or isinstance(node.value, (str, int)):
+    if node.value is None or isinstance(node.value, (str, int, float)):
         return constant(node.value)
     return UNKNOWN if node.value is ... else ARRAY

@@ -98,6 +98,7 @@ class Machine(Objects):
         self._imports: dict[Source, dict[Source, None]] = {}
         self._reached: dict[Source, tuple[Source, ...]] = {}
         self._flags: dict[int, dict[tuple[Ref, str], bool]] = {}
+        self._sources_in: dict[ast.AST, dict[str, set[str]]] = {}
         self._doubted: dict[int, set[tuple[Ref, str]]] = {}
         self._denied: dict[tuple[Place | Atom, str], tuple[int, tuple[int, ...]]] = {}
         self.started: list[tuple[Value, Call, set[tuple[str, int, int, tuple[str, ...]]]]] = []
@@ -213,12 +214,31 @@ class Machine(Objects):
 
         The test may choose among texts, so they may be others where it holds, or does not.
         """
-        names = names_in(test)
-        for varying in self.frame.varying:
-            if names & varying:
-                names |= varying
-        found = ((self.scope_of(name), name) for name in names if text_of(self.lookup(name)) is not None)
-        return {(scope, name) for scope, name in found if scope is not None}
+        names, made_of = names_in(test), self._made_of()
+        todo = [*names]
+        while todo:
+            more = made_of.get(todo.pop(), set()) - names
+            names |= more
+            todo += more
+        varying = set[str]().union(*(one for one in self.frame.varying if names & one))
+        found = {name: self.scope_of(name) for name in names | varying}
+        return {
+            (scope, name)
+            for name, scope in found.items()
+            if scope is not None and (name in varying or text_of(self.lookup(name)) is not None)
+        }
+
+    def _made_of(self) -> dict[str, set[str]]:
+        """Return the variables that the function or module sets, with the names in what they are set to."""
+        node = self.frame.source.tree if self.frame.code is None else self.frame.code.node
+        if node not in self._sources_in:
+            found = self._sources_in[node] = dict[str, set[str]]()
+            for one in ast.walk(node):
+                if isinstance(one, (ast.Assign, ast.AugAssign, ast.NamedExpr)):
+                    targets = one.targets if isinstance(one, ast.Assign) else [one.target]
+                    for name in names_in(*targets):
+                        found.setdefault(name, set()).update(names_in(one.value))
+        return self._sources_in[node]
 
     def is_doubted(self, variable: tuple[Ref, str]) -> bool:
         """Return whether a condition around may choose among the texts that a variable may be."""

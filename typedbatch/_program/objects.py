@@ -127,6 +127,8 @@ class Objects:
                         self.stand_for_several(found.any_item)
                     case DictObject() as found:
                         self.stand_for_several(found.any_value)
+                    case InstanceObject() as found:
+                        self.stand_for_several(union(*found.attributes.values()))
                     case _:
                         pass
 

@@ -108,6 +108,13 @@ def _duplicate(machine: Machine, call: Call) -> Value:
     return tuple(copied)
 
 
+def _duplicate_deeply(machine: Machine, call: Call) -> Value:
+    """Copy batches and other objects. What these hold stands for itself and its copy."""
+    copied = _duplicate(machine, call)
+    machine.stand_for_several(tuple(atom for atom in copied if not machine.is_batch(atom)))
+    return copied
+
+
 def _partial(machine: Machine, call: Call) -> Value:
     if call.first is None or call.has_more or call.is_starred:
         machine.escape_all(call)
@@ -271,7 +278,9 @@ def _hasattr(machine: Machine, call: Call) -> Value:
 def _getattr(machine: Machine, call: Call) -> Value:
     name = text_of(call.get(1, "name"))
     if name is None or call.first is None:
-        return UNKNOWN
+        # What is called may be any method.
+        instances = (atom for atom in call.first or () if isinstance(machine.object_at(atom), InstanceObject))
+        return (*UNKNOWN, *(Partial(UNKNOWN, ((atom,),), ()) for atom in instances))
     if len(call.args) < 3:
         return machine.attribute(call.first, name, call.node)
     machine.may_have(call.first, name)
@@ -325,7 +334,7 @@ def _number(machine: Machine, call: Call) -> Value:
 
 
 ROWS: Final[Mapping[str, Row]] = {
-    **dict.fromkeys(("copy.copy", "copy.deepcopy", "pickle.dumps", "pickle.loads"), _duplicate),
+    **dict.fromkeys(("copy.deepcopy", "pickle.dumps", "pickle.loads"), _duplicate_deeply),
     **dict.fromkeys(("threading.Thread", "threading.Timer", "multiprocessing.Process"), _thread),
     **dict.fromkeys(
         ("asyncio.Queue", "multiprocessing.Queue", "queue.LifoQueue", "queue.PriorityQueue", "queue.Queue",
@@ -362,6 +371,7 @@ ROWS: Final[Mapping[str, Row]] = {
     "builtins.vars": _vars,
     "builtins.zip": _zip,
     "collections.defaultdict": _defaultdict,
+    "copy.copy": _duplicate,
     "functools.partial": _partial,
     "itertools.chain": _chain,
     "numpy.random.choice": _choice,

@@ -361,7 +361,7 @@ class Statements(Contexts):
         """Run the rounds of a loop. Unless their number is known, each may be the last."""
         guards, loop, moving = self.guards, Loop(self.heap.begin()), dict[str, Value]()
         self.frame.loops.append(loop)
-        self.frame.varying.append(_varying(node))
+        self.frame.varying.append(set() if isinstance(node, ast.While) else names_in(node.target))
         for number, begin in enumerate(rounds, 1):
             if not self.is_alive():
                 break
@@ -501,15 +501,6 @@ class Statements(Contexts):
             self.run_block(body)
             self._note_raised()
         self.heap.end(mark)
-
-
-def _varying(node: ast.For | ast.AsyncFor | ast.While) -> set[str]:
-    """Return the variables that a loop sets, and those that its body sets at once by what is made of them."""
-    found = set[str]() if isinstance(node, ast.While) else names_in(node.target)
-    for statement in node.body:
-        if isinstance(statement, ast.Assign) and found & names_in(statement.value):
-            found |= names_in(*statement.targets)
-    return found
 
 
 def _asks_for_class(test: ast.expr) -> bool:
