@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ast
 import builtins
-import operator
 from collections.abc import Callable, Sequence
+from operator import ge, gt, le, lt
 from typing import Any, Final
 
 from typedbatch._program.calls import Calls
@@ -49,7 +49,7 @@ _USING: Final = frozenset({
 })  # fmt: skip
 """Names of functions that run a generator or coroutine at once, or as a loop around them does."""
 _ORDERS: Final[dict[type[ast.cmpop], Callable[[Any, Any], bool]]] = {
-    ast.Gt: operator.gt, ast.GtE: operator.ge, ast.Lt: operator.lt, ast.LtE: operator.le,
+    ast.Gt: gt, ast.GtE: ge, ast.Lt: lt, ast.LtE: le,
 }  # fmt: skip
 _Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 
@@ -300,7 +300,7 @@ class Expressions(Calls):
         left, right = self.evaluate(node.left), self.evaluate(node.right)
         return self.operated(left, right, node.op) if self.is_alive() else UNKNOWN
 
-    def operated(self, left: Value, right: Value, sign: ast.operator) -> Value:
+    def operated(self, left: Value, right: Value, operator: ast.operator) -> Value:
         """Return the result of an operator."""
         if self._may_change(left + right):
             return UNKNOWN
@@ -311,17 +311,17 @@ class Expressions(Calls):
         lists = [found for found in objects if isinstance(found, ListObject)]
         dicts = [found for found in objects if isinstance(found, DictObject)]
         if objects and len(lists) == len(objects):
-            is_subset = isinstance(sign, (ast.Sub, ast.BitAnd, ast.BitXor))  # Of sets, which hold no batches.
+            is_subset = isinstance(operator, (ast.Sub, ast.BitAnd, ast.BitXor))  # Of sets, which hold no batches.
             return self.list_of(None, UNKNOWN if is_subset else union(*(found.any_item for found in lists)))
         if len(dicts) == 2 == len(objects):
             one, other = dicts
             is_exact = one.is_exact and other.is_exact
             return self.dict_of({**one.items, **other.items}, is_exact=is_exact, rest=union(one.rest, other.rest))
         one_text, other_text = text_of(left), text_of(right)
-        if isinstance(sign, ast.Add) and one_text is not None and other_text is not None:
+        if isinstance(operator, ast.Add) and one_text is not None and other_text is not None:
             return constant(one_text + other_text)
         numeric = [all(map(is_numeric, value)) for value in (left, right)]
-        makes_text = one_text or other_text or (isinstance(sign, ast.Mod) and not numeric[0])
+        makes_text = one_text or other_text or (isinstance(operator, ast.Mod) and not numeric[0])
         if objects or makes_text or not (all(numeric) or ARRAY in (left, right)):
             return UNKNOWN
         is_array = all(isinstance(atom, (Array, Literal)) for atom in left + right)
@@ -346,27 +346,27 @@ class Expressions(Calls):
         others = [self.evaluate(child) for child in node.comparators]
         if not self.is_alive() or len(others) != 1:
             return UNKNOWN
-        right, asked = others[0], node.ops[0]
-        if not isinstance(asked, (ast.Is, ast.IsNot)) and self._may_change(left + right):
+        right, operator = others[0], node.ops[0]
+        if not isinstance(operator, (ast.Is, ast.IsNot)) and self._may_change(left + right):
             return UNKNOWN
-        if isinstance(asked, (ast.In, ast.NotIn)):
+        if isinstance(operator, (ast.In, ast.NotIn)):
             found = self._contains(right, left)
-            return UNKNOWN if found is None else constant(found == isinstance(asked, ast.In))
+            return UNKNOWN if found is None else constant(found == isinstance(operator, ast.In))
         one, other = literal_of(left), literal_of(right)
         is_same: bool | None = None
         if one is not None and other is not None:
-            is_same = one == other if isinstance(asked, (ast.Is, ast.IsNot)) else one.value == other.value
-            order = _ORDERS.get(type(asked))
+            is_same = one == other if isinstance(operator, (ast.Is, ast.IsNot)) else one.value == other.value
+            order = _ORDERS.get(type(operator))
             if order is not None and is_numeric(one) and is_numeric(other):
                 return constant(order(one.value, other.value))
         elif self._is_member(left) and self._is_member(right):
             is_same = left == right
         elif right == NONE and not any(atom in UNKNOWN or isinstance(atom, (Literal, Result)) for atom in left):
-            is_same = False if isinstance(asked, (ast.Is, ast.IsNot)) else None
-        if is_same is None or not isinstance(asked, (ast.Eq, ast.Is, ast.NotEq, ast.IsNot)):
+            is_same = False if isinstance(operator, (ast.Is, ast.IsNot)) else None
+        if is_same is None or not isinstance(operator, (ast.Eq, ast.Is, ast.NotEq, ast.IsNot)):
             is_object = any(isinstance(self.object_at(atom), InstanceObject) for atom in left + right)
-            return UNKNOWN if is_object or isinstance(asked, (ast.Is, ast.IsNot)) else (Result("numpy.operator"),)
-        return constant(is_same == isinstance(asked, (ast.Eq, ast.Is)))
+            return UNKNOWN if is_object or isinstance(operator, (ast.Is, ast.IsNot)) else (Result("numpy.operator"),)
+        return constant(is_same == isinstance(operator, (ast.Eq, ast.Is)))
 
     @staticmethod
     def _is_member(value: Value) -> bool:

@@ -20,6 +20,7 @@ from typedbatch._program.heap import (
     ScopeObject,
 )  # fmt: skip
 from typedbatch._program.values import (
+    ARRAY,
     UNKNOWN,
     Array,
     Atom,
@@ -29,6 +30,7 @@ from typedbatch._program.values import (
     Ref,
     Result,
     Value,
+    is_numeric,
     text_of,
     union,
 )  # fmt: skip
@@ -177,6 +179,8 @@ class Objects:
             if not found.is_exact:
                 self.open_batch(made, found.rest)
             return made
+        if isinstance(atom, Literal) and is_numeric(atom):
+            return ARRAY[0]  # It may be changed in place.
         if found is None or isinstance(found, (BatchObject, InstanceObject)):
             return atom
         return UNKNOWN[0]

@@ -284,9 +284,9 @@ def _getattr(machine: Machine, call: Call) -> Value:
     if len(call.args) < 3:
         return machine.attribute(call.first, name, call.node)
     machine.may_have(call.first, name)
-    is_batch = any(machine.is_batch(atom) for atom in call.first)
-    found = read_field(machine, call.first, name, call.node, is_asked=True) if is_batch else UNKNOWN
-    return union(found, call.args[2])
+    if any(machine.is_batch(atom) for atom in call.first):
+        return union(read_field(machine, call.first, name, call.node, is_asked=True), call.args[2])
+    return union(machine.attribute(call.first, name, None), call.args[2])
 
 
 def _lets_go(machine: Machine, call: Call) -> Value:

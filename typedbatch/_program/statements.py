@@ -288,8 +288,9 @@ class Statements(Contexts):
         decides = not is_chain and not (is_in_chain and not node.orelse) and not _asks(node.test)
         condition = self.condition(node) if decides and (None in ends or self.raises == raises) else None
         self.heap.apply(self.heap.join(ends[0], ends[1], condition))
-        decides = bool(self.flags_in(node.test, holds=ends[0] is not None) or self.doubted_by(node.test))
-        if self.is_alive() and None in ends and decides:
+        if not self.is_alive() or None not in ends:
+            return
+        if self.flags_in(node.test, holds=ends[0] is not None) or self.doubted_by(node.test):
             self.guard(node.test, holds=ends[0] is not None)  # For what follows, until the block ends.
 
     def _match(self, node: ast.Match) -> None:
