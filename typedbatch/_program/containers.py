@@ -12,7 +12,10 @@ from typedbatch._program.values import NONE, UNKNOWN, Literal, Ref, Value, const
 _ADDING: Final = ("append", "add", "appendleft", "put", "put_nowait", "push")
 _ADDING_ALL: Final = ("extend", "update", "extendleft", "insert")
 _TAKING: Final = ("pop", "popleft", "get", "get_nowait")
-_REORDERING: Final = ("clear", "remove", "sort", "reverse", "discard")
+_REORDERING: Final = (
+    "clear", "remove", "sort", "reverse", "discard", "difference_update", "intersection_update",
+    "symmetric_difference_update",
+)  # fmt: skip
 OF_TEXT: Final = frozenset({
     "capitalize", "endswith", "lower", "lstrip", "removeprefix", "removesuffix", "replace", "rstrip", "startswith",
     "strip", "title", "upper",
@@ -54,8 +57,7 @@ def call_list_member(machine: Machine, ref: Ref, name: str, call: Call) -> Value
     if name == "copy":
         return machine.list_of(found.items, found.element)
     if name in _REORDERING:
-        is_of_texts = any(text_of((atom,)) is not None for atom in found.any_item)
-        _list(machine, ref, UNKNOWN if is_of_texts else ())  # Those that are known may be the ones that are gone.
+        _list(machine, ref, ())
         return NONE
     return _call_unknown(machine, ref, name, call)
 

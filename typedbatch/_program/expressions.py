@@ -311,8 +311,7 @@ class Expressions(Calls):
         lists = [found for found in objects if isinstance(found, ListObject)]
         dicts = [found for found in objects if isinstance(found, DictObject)]
         if objects and len(lists) == len(objects):
-            is_subset = isinstance(operator, (ast.Sub, ast.BitAnd, ast.BitXor))  # Of sets, which hold no batches.
-            return self.list_of(None, UNKNOWN if is_subset else union(*(found.any_item for found in lists)))
+            return self.list_of(None, union(*(found.any_item for found in lists)))
         if len(dicts) == 2 == len(objects):
             one, other = dicts
             is_exact = one.is_exact and other.is_exact

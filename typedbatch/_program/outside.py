@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from typedbatch._program.classes import attribute_of
 from typedbatch._program.containers import update, written_dict
 from typedbatch._program.frames import Call
 from typedbatch._program.heap import BatchObject, DictObject, InstanceObject, ListObject
@@ -53,6 +54,8 @@ _SPECIAL: Final = {
     "round": ("__round__",), "str": ("__str__", "__repr__"),
 }  # fmt: skip
 """Special methods that Python's own functions call, of which the first that there is counts."""
+
+_COPYING: Final = ("__copy__", "__deepcopy__", "__setstate__", "__reduce__")
 
 Row = Callable[[Machine, Call], Value]
 
@@ -101,6 +104,9 @@ def _duplicate(machine: Machine, call: Call) -> Value:
         found = machine.object_at(atom)
         if isinstance(atom, Ref) and isinstance(found, BatchObject):
             copied.append(machine.copy_batch(atom))
+        elif isinstance(found, InstanceObject) and any(attribute_of(found.owner, name) for name in _COPYING):
+            machine.escape((atom,))
+            copied.append(UNKNOWN[0])
         elif isinstance(found, (ListObject, DictObject, InstanceObject)):
             copied.append(machine.heap.add(found.copy()))
         else:

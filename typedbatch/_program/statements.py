@@ -311,7 +311,8 @@ class Statements(Contexts):
                 continue
             mark = self.heap.begin()
             was_true = was_true or is_true
-            self.guard(node.subject if was_true else None, holds=is_true)
+            # As a flag only beside a case of True; but it may choose among texts by any case.
+            self.guard(node.subject if was_true else ast.Tuple([node.subject]), holds=is_true)
             self._capture(pattern, subject)
             if case.guard is None or self.tested(case.guard) is not False:
                 self.run_block(case.body)

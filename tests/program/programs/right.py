@@ -597,10 +597,17 @@ filling.send(filled)
 filled.adv
 for name in {"adv"} - {"adv"}:
     lacking[name]
-few = ["adv"]
+few, fewer, fewest, none = ["adv"], {"adv"}, ["adv"], ["adv"]
 few.remove("adv")
-for name in few:
+fewer.intersection_update({"obs"})
+fewest.pop()
+first, *rest = none
+for name in (*few, *fewer, *fewest, *rest, *none[1:]):
     lacking[name]
+for name in ("obs", "adv"):
+    match len(sys.argv) < 0 or name:
+        case "obs":
+            lacking[name]
 
 
 class Dispatching:
@@ -628,6 +635,15 @@ other_dispatching.batch.rew
 deep = copy.deepcopy(other_dispatching)
 del deep.batch.rew
 other_dispatching.batch.rew
+
+
+class Remembering(Dispatching):
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        self.batch.seen = 1
+
+
+copy.deepcopy(Remembering()).batch.seen
 in_place = Batch(done=0)
 in_place.done[...] = 1
 if in_place.done:
