@@ -9,7 +9,7 @@ BUDGET = {
     "_core": (12, 1860),
     "_lsp": (21, 2880),
     "_ops": (20, 4080),
-    "_program": (25, 6490),
+    "_program": (25, 6650),
     "_validation": (6, 1080),
     "audit": (18, 4790),
     "bridges": (27, 3560),
@@ -24,6 +24,6 @@ BUDGET = {
     "testing": (5, 630),
     "training": (14, 2760),
     "top": (22, 4210),
-    "tests": (690, 99640),
+    "tests": (690, 99870),
 }
 """Numbers of modules and lines; ``top`` is all modules outside of folders, ``tests`` all tests and programs in them."""

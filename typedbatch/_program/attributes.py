@@ -186,7 +186,10 @@ class Attributes(Machine):
         found = attribute_of(cls, name)
         names = base_names(cls)
         if names & {"Enum", "Flag"} and not names & {"str", "int"}:
-            return UNKNOWN  # A member is not its value.
+            if found is None or literal_of(found) is None:
+                return UNKNOWN
+            first = next((one for one, value in cls.attributes.items() if value == found), name)
+            return (Member(cls, first),)  # A member is not its value, but that of the same value.
         if found is None:
             is_member = name in MEMBERS and declared_fields(cls) is not None
             return (Member(cls, name),) if is_member or name == "__new__" else UNKNOWN

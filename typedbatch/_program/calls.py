@@ -45,6 +45,7 @@ from typedbatch._program.values import (
     Result,
     Value,
     constant,
+    text_of,
     union,
 )  # fmt: skip
 from typedbatch._program.vocabulary import last_name
@@ -437,6 +438,8 @@ class Calls(Annotations):
                 self.step()
                 copies = (self._element_of(one, generator) for one in element)
                 return None, tuple(copies) or UNKNOWN
+            case ListObject(items=None, element=element) if text_of(element) is not None:
+                return None, UNKNOWN  # The one text that is known may be gone.
             case ListObject() as found:
                 return found.items, found.element or UNKNOWN
             case DictObject() as found:

@@ -12,7 +12,10 @@ from typedbatch._program.values import NONE, UNKNOWN, Literal, Ref, Value, const
 _ADDING: Final = ("append", "add", "appendleft", "put", "put_nowait", "push")
 _ADDING_ALL: Final = ("extend", "update", "extendleft", "insert")
 _TAKING: Final = ("pop", "popleft", "get", "get_nowait")
-_REORDERING: Final = ("clear", "remove", "sort", "reverse", "discard")
+_REORDERING: Final = (
+    "clear", "remove", "sort", "reverse", "discard", "difference_update", "intersection_update",
+    "symmetric_difference_update",
+)  # fmt: skip
 OF_TEXT: Final = frozenset({
     "capitalize", "endswith", "lower", "lstrip", "removeprefix", "removesuffix", "replace", "rstrip", "startswith",
     "strip", "title", "upper",
@@ -61,7 +64,7 @@ def call_list_member(machine: Machine, ref: Ref, name: str, call: Call) -> Value
 
 def _call_unknown(machine: Machine, ref: Ref, name: str, call: Call) -> Value:
     """Call a member of which no row says what it does; Python's own names may do anything."""
-    if name.startswith("__"):
+    if name.startswith("__") or name in ("send", "asend"):
         machine.escape((ref, *(atom for value in call.values() for atom in value)))
     machine.escape_functions(call)
     return UNKNOWN
@@ -98,6 +101,8 @@ def call_dict_member(machine: Machine, ref: Ref, name: str, call: Call) -> Value
             keys = [constant(one) for one in found.items]
             return machine.list_of(keys if found.is_exact else None, UNKNOWN)
         case "get":
+            if found.is_exact and key is not None:
+                return found.items.get(key.value) or call.get(1, "default") or NONE
             known = found.items.get(key.value) if key is not None else None
             return union(known or every or UNKNOWN, call.get(1, "default") or NONE)
         case "pop" | "popitem":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 from collections.abc import Callable, Sequence
+from operator import ge, gt, le, lt
 from typing import Any, Final
 
 from typedbatch._program.calls import Calls
@@ -12,6 +13,7 @@ from typedbatch._program.classes import PLAIN_BASES, attribute_of, base_names, l
 from typedbatch._program.containers import update
 from typedbatch._program.frames import Call
 from typedbatch._program.heap import BatchObject, DictObject, InstanceObject, Key, ListObject, ScopeObject
+from typedbatch._program.machine import names_in
 from typedbatch._program.values import (
     ARRAY,
     NONE,
@@ -23,6 +25,7 @@ from typedbatch._program.values import (
     External,
     Function,
     Literal,
+    Member,
     Method,
     Module,
     Ref,
@@ -45,6 +48,9 @@ _USING: Final = frozenset({
     "wait_for", "zip",
 })  # fmt: skip
 """Names of functions that run a generator or coroutine at once, or as a loop around them does."""
+_ORDERS: Final[dict[type[ast.cmpop], Callable[[Any, Any], bool]]] = {
+    ast.Gt: gt, ast.GtE: ge, ast.Lt: lt, ast.LtE: le,
+}  # fmt: skip
 _Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 
 
@@ -127,7 +133,9 @@ class Expressions(Calls):
             if not isinstance(found, ScopeObject):
                 return UNKNOWN
             if name in found.names:
-                return found.names[name]
+                value = found.names[name]
+                is_text = len(value) == 1 and isinstance(value[0], Literal) and isinstance(value[0].value, str)
+                return UNKNOWN if is_text and self.is_doubted((scope, name)) else value
             scope = found.parent
         if name == "__name__":
             return constant("__main__")
@@ -162,11 +170,18 @@ class Expressions(Calls):
 
     def _attribute(self, node: ast.Attribute) -> Value:
         value = self.evaluate(node.value)
-        return self.attribute(value, node.attr, node) if self.is_alive() else UNKNOWN
+        return self._chosen(node, self.attribute(value, node.attr, node)) if self.is_alive() else UNKNOWN
 
     def _subscript(self, node: ast.Subscript) -> Value:
         value, index = self.evaluate(node.value), self.evaluate(node.slice)
-        return self.item(value, index, node.slice, node) if self.is_alive() else UNKNOWN
+        return self._chosen(node, self.item(value, index, node.slice, node)) if self.is_alive() else UNKNOWN
+
+    def _chosen(self, node: ast.Attribute | ast.Subscript, value: Value) -> Value:
+        """Return what is read of a variable, and anything for a text if a condition around may choose among these."""
+        if text_of(value) is None or not isinstance(node.value, ast.Name):
+            return value
+        scope = self.scope_of(node.value.id)
+        return UNKNOWN if scope is not None and self.is_doubted((scope, node.value.id)) else value
 
     def _slice(self, node: ast.Slice) -> Value:
         for bound in (node.lower, node.upper, node.step):
@@ -248,10 +263,11 @@ class Expressions(Calls):
     def _bool(self, node: ast.BoolOp) -> Value:
         guards, ends_at = self.guards, isinstance(node.op, ast.Or)
         values: list[Value] = []
+        truth: bool | None = True
         for at, child in enumerate(node.values):
             mark = self.heap.begin() if at else 0
-            if at == 1:
-                self.guard(node.values[0], holds=not ends_at)
+            if truth is None:
+                self.guard(node.values[at - 1], holds=not ends_at)
             value = self.evaluate(child)
             if at:
                 self.heap.apply(self.heap.join({}, self.heap.end(mark)))
@@ -272,7 +288,7 @@ class Expressions(Calls):
         if self._may_change(value):
             return UNKNOWN
         found = literal_of(value)
-        if isinstance(node.op, ast.USub) and found is not None and isinstance(found.value, int):
+        if isinstance(node.op, ast.USub) and found is not None and isinstance(found.value, (int, float)):
             return constant(-found.value)
         return tuple(
             self.copy_batch(atom) if isinstance(atom, Ref) and self.is_batch(atom)
@@ -339,12 +355,22 @@ class Expressions(Calls):
         is_same: bool | None = None
         if one is not None and other is not None:
             is_same = one == other if isinstance(operator, (ast.Is, ast.IsNot)) else one.value == other.value
+            order = _ORDERS.get(type(operator))
+            if order is not None and is_numeric(one) and is_numeric(other):
+                return constant(order(one.value, other.value))
+        elif self._is_member(left) and self._is_member(right):
+            is_same = left == right
         elif right == NONE and not any(atom in UNKNOWN or isinstance(atom, (Literal, Result)) for atom in left):
             is_same = False if isinstance(operator, (ast.Is, ast.IsNot)) else None
         if is_same is None or not isinstance(operator, (ast.Eq, ast.Is, ast.NotEq, ast.IsNot)):
             is_object = any(isinstance(self.object_at(atom), InstanceObject) for atom in left + right)
             return UNKNOWN if is_object or isinstance(operator, (ast.Is, ast.IsNot)) else (Result("numpy.operator"),)
         return constant(is_same == isinstance(operator, (ast.Eq, ast.Is)))
+
+    @staticmethod
+    def _is_member(value: Value) -> bool:
+        """Return whether a value is one member of an enumeration."""
+        return len(value) == 1 and isinstance(value[0], Member) and isinstance(value[0].receiver, Class)
 
     def _contains(self, container: Value, item: Value) -> bool | None:
         """Return whether a container has an item, as far as that is known."""
@@ -468,6 +494,7 @@ class Expressions(Calls):
             return True
         first, guards = generators[0], self.guards
         items, other = self.iterate(self.evaluate(first.iter), first.iter)
+        self.frame.varying.append(names_in(first.target))
         rounds = items if items is not None and len(items) <= _MOST_ROUNDS else None
         is_known = rounds is not None
         for item in rounds if rounds is not None else (union(other, *(items or ())),):
@@ -478,7 +505,6 @@ class Expressions(Calls):
             may_skip, skips = self._filtered(first.ifs)
             if may_skip:
                 is_known = False
-                self.guard()
             if not skips:
                 is_known = self._generate(generators[1:], element, found) and is_known
             changes = self.heap.end(mark)
@@ -488,6 +514,7 @@ class Expressions(Calls):
                 changes = self.heap.join({}, changes)
             self.heap.apply(changes)
             self.guards = guards
+        self.frame.varying.pop()
         return is_known
 
     def _filtered(self, tests: Sequence[ast.expr]) -> tuple[bool, bool]:
@@ -499,15 +526,9 @@ class Expressions(Calls):
             if truth is False:
                 return may_skip, True
             if truth is None:
-                self.doubt(test)
+                self.guard(test)
             may_skip = may_skip or truth is None
         return may_skip, False
-
-    def doubt(self, test: ast.expr) -> None:
-        """Take it that the texts in a test that is not decided may be others; it may choose among those of a loop."""
-        for node in ast.walk(test):
-            if isinstance(node, ast.Name) and text_of(self.lookup(node.id)) is not None:
-                self.assign(node, UNKNOWN)
 
     def _named(self, node: ast.NamedExpr) -> Value:
         self.keeps(node.value)
@@ -547,6 +568,6 @@ class Expressions(Calls):
 
 
 def _constant(node: ast.Constant) -> Value:
-    if node.value is None or isinstance(node.value, (str, int)):
+    if node.value is None or isinstance(node.value, (str, int, float)):
         return constant(node.value)
     return UNKNOWN if node.value is ... else ARRAY

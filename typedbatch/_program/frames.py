@@ -76,6 +76,7 @@ class Frame:
         handles: Number of ``try`` statements around that handle a missing field, with any other exception.
         asks: Number of those that name the exception of a missing field, and so ask whether there is one. The functions
             that are called there may be about nothing else.
+        varying: Variables that vary together with each round of a loop, for each loop around.
         dispatches: Number of conditions around that ask for the class of a value. Other values may be of another class
             there than they are elsewhere.
     """
@@ -90,6 +91,7 @@ class Frame:
     returns: list[tuple[Value, Changes]] = field(default_factory=list[tuple[Value, Changes]])
     yields: list[Value] = field(default_factory=list[Value])
     yielded: list[tuple[Ref, dict[str, Field]]] = field(default_factory=list[tuple[Ref, dict[str, Field]]])
+    varying: list[set[str]] = field(default_factory=list[set[str]])
     handles: int = 0
     asks: int = 0
     dispatches: int = 0

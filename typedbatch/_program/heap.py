@@ -123,7 +123,7 @@ class ListObject:
         return union(self.element, *(self.items or ()))
 
 
-Key = str | int | None
+Key = str | int | float | None
 K = TypeVar("K")
 
 

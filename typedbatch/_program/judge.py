@@ -84,6 +84,8 @@ def _report_missing(machine: Machine, lacking: list[Ref], name: str, names: Coll
     batches = [machine.batch_at(ref) for ref in lacking]
     if machine.frame.dispatches and all(one is None or one.activation != machine.frame.number for one in batches):
         return
+    if any(machine.is_answered(ref, name) for ref in lacking):
+        return
     is_of_module = any(batch is not None and batch.activation in machine.tops for batch in batches)
     if machine.is_alone and is_of_module and name in machine.vocabulary.names:
         return  # Functions may have changed it before, in any order.

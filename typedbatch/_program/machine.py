@@ -30,6 +30,7 @@ from typedbatch._program.values import (
     Context,
     Decorated,
     Function,
+    Literal,
     Member,
     Method,
     Partial,
@@ -43,6 +44,11 @@ from typedbatch._program.values import (
 _LEAST_STEPS: Final = 100_000
 _STEPS_PER_LINE: Final = 15
 _DEEPEST_HANDED_ON: Final = 8
+
+
+def names_in(*nodes: ast.AST) -> set[str]:
+    """Return the names of variables in some nodes."""
+    return {inner.id for node in nodes for inner in ast.walk(node) if isinstance(inner, ast.Name)}
 
 
 class BudgetError(Exception):
@@ -60,6 +66,7 @@ class Machine(Objects):
         rebound: Variables that are set elsewhere than in their own scope.
         loose: Variables of each module that other code may change, or change what they hold.
         classes_of: Classes of each module.
+        trusting: Above 0 where the texts of an undecided test are taken as they are, as for the keys of a dict.
         is_alone: Whether the run is in a function that nothing in the program calls.
         tops: Numbers of the frames of modules.
         share: Half of the steps for the tops of modules, or for the function that nothing calls that the run is in.
@@ -92,6 +99,10 @@ class Machine(Objects):
         self._imports: dict[Source, dict[Source, None]] = {}
         self._reached: dict[Source, tuple[Source, ...]] = {}
         self._flags: dict[int, dict[tuple[Ref, str], bool]] = {}
+        self._sources_in: dict[ast.AST, dict[str, set[str]]] = {}
+        self.trusting = 0
+        self._doubted: dict[int, set[tuple[Ref, str]]] = {}
+        self._denied: dict[tuple[Place | Atom, str], tuple[int, tuple[int, ...]]] = {}
         self.started: list[tuple[Value, Call, set[tuple[str, int, int, tuple[str, ...]]]]] = []
         self.later: set[ast.AST] = set()
         self.is_alone = False
@@ -197,6 +208,52 @@ class Machine(Objects):
         flags = self.flags_in(test, holds=holds) if test is not None else {}
         if flags:
             self._flags[self._guards_made] = flags
+        if test is not None and (doubted := self.doubted_by(test)):
+            self._doubted[self._guards_made] = doubted
+
+    def doubted_by(self, test: ast.expr) -> set[tuple[Ref, str]]:
+        """Return the variables of texts in a test that is not decided, and those that vary with them in a loop.
+
+        The test may choose among texts, so they may be others where it holds, or does not.
+        """
+        names, made_of = names_in(test), self._made_of()
+        todo = [*names]
+        while todo:
+            more = made_of.get(todo.pop(), set()) - names
+            names |= more
+            todo += more
+        varying = set[str]().union(*(one for one in self.frame.varying if names & one))
+        found = {name: self.scope_of(name) for name in names | varying}
+        return {
+            (scope, name)
+            for name, scope in found.items()
+            if scope is not None and (name in varying or text_of(self.lookup(name)) is not None)
+        }
+
+    def _made_of(self) -> dict[str, set[str]]:
+        """Return the variables that the function or module sets, with the names in what they are set to."""
+        node = self.frame.source.tree if self.frame.code is None else self.frame.code.node
+        if node not in self._sources_in:
+            found = self._sources_in[node] = dict[str, set[str]]()
+            for one in ast.walk(node):
+                if isinstance(one, (ast.Assign, ast.AugAssign, ast.NamedExpr)):
+                    targets = one.targets if isinstance(one, ast.Assign) else [one.target]
+                    for name in names_in(*targets):
+                        found.setdefault(name, set()).update(names_in(one.value))
+        return self._sources_in[node]
+
+    def is_doubted(self, variable: tuple[Ref, str]) -> bool:
+        """Return whether a condition around may choose among the texts that a variable may be."""
+        return not self.trusting and any(variable in self._doubted.get(guard, ()) for guard in self.guards)
+
+    def scope_of(self, name: str) -> Ref | None:
+        """Return the scope of a variable, or None if there is none."""
+        scope: Ref | None = self.frame.scope
+        while scope is not None and isinstance(found := self.heap.read(scope), ScopeObject):
+            if name in found.names:
+                return scope
+            scope = found.parent
+        return None
 
     def flags_in(self, test: ast.expr, *, holds: bool) -> dict[tuple[Ref, str], bool]:
         """Return the variables of modules that decide a test, as ``if DEBUG and not TRAIN``, with their truth."""
@@ -213,10 +270,9 @@ class Machine(Objects):
 
     def _flag_of(self, name: str) -> tuple[Ref, str] | None:
         """Return the variable of a module that is set once, and in the module that it is imported from."""
-        scope, found = self.frame.scope, self.heap.read(self.frame.scope)
-        while isinstance(found, ScopeObject) and name not in found.names and found.parent is not None:
-            scope, found = found.parent, self.heap.read(found.parent)
-        if not isinstance(found, ScopeObject) or found.parent is not None or name not in found.names:
+        scope = self.scope_of(name)
+        found = self.heap.read(scope) if scope is not None else None
+        if scope is None or not isinstance(found, ScopeObject) or found.parent is not None:
             return None
         flag = (scope, name)
         while flag in self.imported:
@@ -379,6 +435,12 @@ class Machine(Objects):
                 if isinstance(atom, Function) and self.is_loose(atom):
                     self.escape_scopes(atom.scope, atom.code.module)
 
+    def open_constants(self, source: Source) -> None:
+        """Take it that the constants among the variables of a module may be others."""
+        top = self.scope_of_module(source)
+        names = self.write_scope(top).names if top is not None else {}
+        names.update({name: UNKNOWN for name, value in names.items() if any(isinstance(one, Literal) for one in value)})
+
     def _escape_classes(self, classes: Iterable[Class]) -> None:
         for cls in classes:
             self.steps += 1
@@ -482,10 +544,20 @@ class Machine(Objects):
         found = self.batch_at(value[0]) if self.is_one(value) else None
         if name is not None and found is not None and len(value) == 1 and not found.is_open and found.declared is None:
             field = found.fields.get(name)
+            if field is None:
+                key = (found.place or value[0], name)
+                exits, guards = self._denied.get(key, (self.exits, self.guards))
+                self._denied[key] = min(exits, self.exits), tuple(one for one in guards if one in self.guards)
             if field is None or (field.is_sure and not field.is_assumed):
                 return constant(field is not None)
         self.may_have(value, name)
         return UNKNOWN
+
+    def is_answered(self, atom: Atom, name: str) -> bool:
+        """Return whether the answer that a batch lacks a field may decide whether the run comes to where it is."""
+        found = self.batch_at(atom)
+        denied = self._denied.get(((found.place if found is not None else None) or atom, name))
+        return denied is not None and (self.exits > denied[0] or any(one > 0 for one in {*self.guards} - {*denied[1]}))
 
     def may_have(self, value: Value, name: str | None) -> None:
         """Take note that the program asks whether batches have a field, so that it may be there; None for any field."""

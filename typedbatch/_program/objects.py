@@ -20,6 +20,7 @@ from typedbatch._program.heap import (
     ScopeObject,
 )  # fmt: skip
 from typedbatch._program.values import (
+    ARRAY,
     UNKNOWN,
     Array,
     Atom,
@@ -29,6 +30,7 @@ from typedbatch._program.values import (
     Ref,
     Result,
     Value,
+    is_numeric,
     text_of,
     union,
 )  # fmt: skip
@@ -127,6 +129,8 @@ class Objects:
                         self.stand_for_several(found.any_item)
                     case DictObject() as found:
                         self.stand_for_several(found.any_value)
+                    case InstanceObject() as found:
+                        self.stand_for_several(union(*found.attributes.values()))
                     case _:
                         pass
 
@@ -175,6 +179,8 @@ class Objects:
             if not found.is_exact:
                 self.open_batch(made, found.rest)
             return made
+        if isinstance(atom, Literal) and is_numeric(atom):
+            return ARRAY[0]  # It may be changed in place.
         if found is None or isinstance(found, (BatchObject, InstanceObject)):
             return atom
         return UNKNOWN[0]

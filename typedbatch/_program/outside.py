@@ -8,6 +8,7 @@ from typing import Final
 
 import numpy as np
 
+from typedbatch._program.classes import attribute_of
 from typedbatch._program.containers import update, written_dict
 from typedbatch._program.frames import Call
 from typedbatch._program.heap import BatchObject, DictObject, InstanceObject, ListObject
@@ -20,6 +21,7 @@ from typedbatch._program.values import (
     UNKNOWN,
     Array,
     Atom,
+    Class,
     External,
     Literal,
     Partial,
@@ -52,6 +54,8 @@ _SPECIAL: Final = {
     "round": ("__round__",), "str": ("__str__", "__repr__"),
 }  # fmt: skip
 """Special methods that Python's own functions call, of which the first that there is counts."""
+
+_COPYING: Final = ("__copy__", "__deepcopy__", "__setstate__", "__reduce__")
 
 Row = Callable[[Machine, Call], Value]
 
@@ -100,11 +104,21 @@ def _duplicate(machine: Machine, call: Call) -> Value:
         found = machine.object_at(atom)
         if isinstance(atom, Ref) and isinstance(found, BatchObject):
             copied.append(machine.copy_batch(atom))
+        elif isinstance(found, InstanceObject) and any(attribute_of(found.owner, name) for name in _COPYING):
+            machine.escape((atom,))
+            copied.append(UNKNOWN[0])
         elif isinstance(found, (ListObject, DictObject, InstanceObject)):
             copied.append(machine.heap.add(found.copy()))
         else:
             copied.append(atom if found is None else UNKNOWN[0])
     return tuple(copied)
+
+
+def _duplicate_deeply(machine: Machine, call: Call) -> Value:
+    """Copy batches and other objects. What these hold stands for itself and its copy."""
+    copied = _duplicate(machine, call)
+    machine.stand_for_several(tuple(atom for atom in copied if not machine.is_batch(atom)))
+    return copied
 
 
 def _partial(machine: Machine, call: Call) -> Value:
@@ -248,7 +262,17 @@ def _setattr(machine: Machine, call: Call) -> Value:
         machine.set_attribute(call.args[0], name, call.args[2] if len(call.args) > 2 else UNKNOWN, call.node)
     else:
         machine.may_have(call.args[0], None)
+        _forget(machine, call.args[0])
     return NONE
+
+
+def _forget(machine: Machine, value: Value) -> None:
+    """Take it that the attributes of instances and classes may be anything else, too."""
+    for atom in value:
+        if isinstance(atom, Ref) and isinstance(machine.object_at(atom), InstanceObject):
+            machine.forget_attributes(atom)
+        elif isinstance(atom, Class):
+            atom.attributes = {name: union(one, UNKNOWN) for name, one in atom.attributes.items()}
 
 
 def _hasattr(machine: Machine, call: Call) -> Value:
@@ -260,13 +284,15 @@ def _hasattr(machine: Machine, call: Call) -> Value:
 def _getattr(machine: Machine, call: Call) -> Value:
     name = text_of(call.get(1, "name"))
     if name is None or call.first is None:
-        return UNKNOWN
+        # What is called may be any method.
+        instances = (atom for atom in call.first or () if isinstance(machine.object_at(atom), InstanceObject))
+        return (*UNKNOWN, *(Partial(UNKNOWN, ((atom,),), ()) for atom in instances))
     if len(call.args) < 3:
         return machine.attribute(call.first, name, call.node)
     machine.may_have(call.first, name)
-    is_batch = any(machine.is_batch(atom) for atom in call.first)
-    found = read_field(machine, call.first, name, call.node, is_asked=True) if is_batch else UNKNOWN
-    return union(found, call.args[2])
+    if any(machine.is_batch(atom) for atom in call.first):
+        return union(read_field(machine, call.first, name, call.node, is_asked=True), call.args[2])
+    return union(machine.attribute(call.first, name, None), call.args[2])
 
 
 def _lets_go(machine: Machine, call: Call) -> Value:
@@ -277,6 +303,7 @@ def _lets_go(machine: Machine, call: Call) -> Value:
 def _executes(machine: Machine, call: Call) -> Value:
     machine.escape_all(call)
     machine.escape_scopes(machine.frame.scope, machine.frame.source)
+    machine.open_constants(machine.frame.source)
     return UNKNOWN
 
 
@@ -303,9 +330,7 @@ def _type(machine: Machine, call: Call) -> Value:
 
 
 def _vars(machine: Machine, call: Call) -> Value:
-    for atom in call.first or ():
-        if isinstance(atom, Ref) and isinstance(machine.object_at(atom), InstanceObject):
-            machine.forget_attributes(atom)
+    _forget(machine, call.first or ())
     return _lets_go(machine, call)
 
 
@@ -315,7 +340,7 @@ def _number(machine: Machine, call: Call) -> Value:
 
 
 ROWS: Final[Mapping[str, Row]] = {
-    **dict.fromkeys(("copy.copy", "copy.deepcopy", "pickle.dumps", "pickle.loads"), _duplicate),
+    **dict.fromkeys(("copy.deepcopy", "pickle.dumps", "pickle.loads"), _duplicate_deeply),
     **dict.fromkeys(("threading.Thread", "threading.Timer", "multiprocessing.Process"), _thread),
     **dict.fromkeys(
         ("asyncio.Queue", "multiprocessing.Queue", "queue.LifoQueue", "queue.PriorityQueue", "queue.Queue",
@@ -352,6 +377,7 @@ ROWS: Final[Mapping[str, Row]] = {
     "builtins.vars": _vars,
     "builtins.zip": _zip,
     "collections.defaultdict": _defaultdict,
+    "copy.copy": _duplicate,
     "functools.partial": _partial,
     "itertools.chain": _chain,
     "numpy.random.choice": _choice,

@@ -11,6 +11,7 @@ from typedbatch._program.classes import declared_fields
 from typedbatch._program.contexts import Contexts, handled
 from typedbatch._program.frames import Attempt, Call, Loop
 from typedbatch._program.heap import Changes, DictObject, InstanceObject, ListObject, ScopeObject
+from typedbatch._program.machine import names_in
 from typedbatch._program.shipped import shipped
 from typedbatch._program.values import (
     ARRAY,
@@ -93,7 +94,11 @@ class Statements(Contexts):
                 if self.is_alive():
                     self.set_attribute(found, name, value, target)
             case ast.Subscript(value=owner, slice=index):
-                found, key = self.evaluate(owner), self.evaluate(index)
+                found = self.evaluate(owner)
+                is_dict = all(isinstance(self.object_at(atom), DictObject) for atom in found)
+                self.trusting += is_dict
+                key = self.evaluate(index)
+                self.trusting -= is_dict
                 if self.is_alive():
                     self.set_item(found, key, value, index, target)
             case ast.Starred(value=inner):
@@ -275,8 +280,6 @@ class Statements(Contexts):
             mark = self.heap.begin()
             self.guard(node.test, holds=holds)
             self.narrow(node.test, holds=holds)
-            if self.frame.loops:
-                self.doubt(node.test)
             if not holds and is_chain and isinstance(node.orelse[0], ast.If):
                 self.step()
                 self._if_statement(node.orelse[0], is_in_chain=True)
@@ -289,7 +292,9 @@ class Statements(Contexts):
         decides = not is_chain and not (is_in_chain and not node.orelse) and not _asks(node.test)
         condition = self.condition(node) if decides and (None in ends or self.raises == raises) else None
         self.heap.apply(self.heap.join(ends[0], ends[1], condition))
-        if self.is_alive() and None in ends and self.flags_in(node.test, holds=ends[0] is not None):
+        if not self.is_alive() or None not in ends:
+            return
+        if self.flags_in(node.test, holds=ends[0] is not None) or self.doubted_by(node.test):
             self.guard(node.test, holds=ends[0] is not None)  # For what follows, until the block ends.
 
     def _match(self, node: ast.Match) -> None:
@@ -310,11 +315,11 @@ class Statements(Contexts):
                 continue
             mark = self.heap.begin()
             was_true = was_true or is_true
-            self.guard(node.subject if was_true else None, holds=is_true)
+            # As a flag only beside a case of True; but it may choose among texts by any case.
+            self.guard(node.subject if was_true else ast.Tuple([node.subject]), holds=is_true)
             self._capture(pattern, subject)
-            if case.guard is not None:
-                self.evaluate(case.guard)
-            self.run_block(case.body)
+            if case.guard is None or self.tested(case.guard) is not False:
+                self.run_block(case.body)
             self.guards = guards
             joined = self.heap.join(joined, self.heap.end(mark))
         self.heap.apply(joined if is_total else self.heap.join({}, joined))
@@ -345,7 +350,8 @@ class Statements(Contexts):
 
     def _while(self, node: ast.While) -> None:
         def begin() -> None:
-            self.evaluate(node.test)
+            if self.tested(node.test) is False:
+                self._break(node)
             self.narrow(node.test, holds=True)
 
         self._loop(node, [begin] * self._rounds())
@@ -361,6 +367,7 @@ class Statements(Contexts):
         """Run the rounds of a loop. Unless their number is known, each may be the last."""
         guards, loop, moving = self.guards, Loop(self.heap.begin()), dict[str, Value]()
         self.frame.loops.append(loop)
+        self.frame.varying.append(set() if isinstance(node, ast.While) else names_in(node.target))
         for number, begin in enumerate(rounds, 1):
             if not self.is_alive():
                 break
@@ -380,6 +387,7 @@ class Statements(Contexts):
                 changes = self.heap.join(changes, other)
             self.heap.apply(changes if is_known else self.heap.join({}, changes))
         self.frame.loops.pop()
+        self.frame.varying.pop()
         self.run_block(node.orelse)
         changes = self.heap.end(loop.mark)
         for other in loop.breaks:
@@ -404,7 +412,7 @@ class Statements(Contexts):
             for name, value in after.names.items()
         }
 
-    def _break(self, node: ast.Break) -> None:
+    def _break(self, node: ast.Break | ast.While) -> None:
         if self.frame.loops:
             loop = self.frame.loops[-1]
             loop.breaks.append(self.heap.since(loop.mark))
@@ -451,12 +459,12 @@ class Statements(Contexts):
                 self.run_block([statement])
                 self._note_raised()
         self.attempts.pop()
-        self.frame.handles -= handles
-        self.frame.asks -= asks
         passing = Attempt(attempt.mark)
         if node.finalbody:
             self.attempts.append(passing)
-        self.run_block(node.orelse)
+        self.run_block(node.orelse)  # It is not run if what the body asks for is not there.
+        self.frame.handles -= handles
+        self.frame.asks -= asks
         ended = self.heap.end(attempt.mark)
         at_raise: Changes | None = {}
         for raised in attempt.raised:

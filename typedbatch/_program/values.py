@@ -45,7 +45,7 @@ class Ref(Atom):
 class Literal(Atom):
     """A constant. The type is part of it, as ``1 == True``."""
 
-    value: str | int | None
+    value: str | int | float | None
     type: type
 
 
@@ -192,7 +192,7 @@ ARRAY: Final[Value] = (Array(),)
 NONE: Final[Value] = (Literal(None, type(None)),)
 
 
-def constant(value: str | int | None) -> Value:
+def constant(value: str | int | float | None) -> Value:
     """Return the value of a constant."""
     return (Literal(value, type(value)),)
 
@@ -227,7 +227,7 @@ def is_none(atom: Atom) -> bool:
 def is_numeric(atom: Atom) -> bool:
     """Return whether an atom is a number or an array, or is made by numpy or torch, and cannot be text."""
     if isinstance(atom, Literal):
-        return isinstance(atom.value, int)
+        return isinstance(atom.value, (int, float))
     return isinstance(atom, Array) or (isinstance(atom, Result) and atom.name.startswith(("numpy.", "torch.")))
 
 

@@ -212,6 +212,8 @@ class _Reader:
             for word in node.value.replace(",", " ").split():
                 name = word.strip("-").replace("-", "_")
                 self._found.names.update((name, name.lower()))
+                if word.startswith("--"):  # A parser of options sets it.
+                    self._found.late.add(name)
 
     def _expression(self, node: ast.Expr) -> None:
         self._skipped.add(node.value)
@@ -230,6 +232,7 @@ class _Reader:
             self._found.batch_fields.update(one.arg for one in node.keywords if one.arg)
         elif last_name(function) == "setattr":
             self._keys(node.args[1:2])
+            self._found.late.update(map(_text, node.args[1:2]))
         elif isinstance(function, ast.Attribute):
             text, is_constant = function.value, isinstance(function.value, ast.Constant)
             if function.attr in _JOINING:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import copy
+import enum
 import sys
 
 import numpy as np
@@ -209,3 +211,53 @@ def given_in_one_branch(flag):
 
 
 def handed_over(batch: ObsBatchProtocol) -> None: ...
+
+
+class Mode(enum.Enum):
+    TRAIN = 1
+    TEST = 2
+
+
+def of_constants(batch, mode, weight=0.0, **settings):
+    if weight > 0:
+        batch.entropy = 1
+    if settings.get("is_late", False):
+        batch.late = 1
+    if mode is Mode.TRAIN:
+        batch.adv = 1
+    return batch.entropy, batch.late, batch.adv  # E: entropy
+
+
+def of_modes(batch, mode):
+    if mode is Mode.TRAIN:
+        batch.adv = 1
+    return batch.adv  # E: adv
+
+
+def of_settings(batch, **settings):
+    if settings.get("is_late", False):
+        batch.late = 1
+    return batch.late  # E: late
+
+
+of_constants(Batch(obs=1), Mode.TRAIN, is_late=True)
+of_modes(Batch(obs=1), Mode.TEST)
+of_settings(Batch(obs=1), rate=1)
+
+
+def asked_and_read(batch, names):
+    answer = "rew" in batch
+    print(answer)
+    for name in names:
+        if name in sys.argv:
+            print(name)
+    batch[names[1]]  # E: adv
+    while "end" not in batch:
+        batch.end = 1
+        batch.seen  # E: seen
+    return batch.rew  # E: rew
+
+
+asked_and_read(Batch(obs=1), ["obs", "adv"])
+copied = copy.deepcopy([Batch(obs=1)])
+copied[0].rew  # E: rew

@@ -5,9 +5,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import copy
 import dataclasses
 import enum
 import functools
+import json
 import operator
 import sys
 import threading
@@ -516,3 +518,170 @@ def in_a_lambda(batch):
 
 
 in_a_lambda(Batch(obs=1))
+
+
+class Wanting:
+    def __init__(self, names):
+        self.names = names
+
+    def wants(self, name):
+        return any(one == name for one in self.names)
+
+    def read(self, batch, name):
+        is_wanted = self.wants(name)
+        if not is_wanted:
+            return None
+        return batch[name]
+
+    def read_at_once(self, batch, name):
+        return batch[name] if self.wants(name) else self.wants(name) and batch[name]
+
+
+for name in ("obs", "adv"):
+    Wanting(["obs"]).read(Batch(obs=1), name)
+    Wanting(["obs"]).read_at_once(Batch(obs=1), name)
+for name, is_on in (("obs", len(sys.argv) > 0), ("adv", len(sys.argv) < 0)):
+    if is_on:
+        Batch(obs=1)[name]
+for term in ({"key": "obs", "on": len(sys.argv) > 0}, {"key": "adv", "on": len(sys.argv) < 0}):
+    if term["on"]:
+        Batch(obs=1)[term["key"]]
+
+
+def answers():
+    batches = [Batch(obs=1), Batch(obs=1)]
+    answer = bool("rew" in batches[0])
+    if answer:
+        batches[0].rew
+    if all("rew" in one for one in batches):
+        batches[0].copy().rew
+    if not all(hasattr(one, "rew") for one in batches):
+        return batches[0].obs
+    return batches[0].rew
+
+
+answers()
+while "rew" in (lacking := Batch(obs=1)):
+    lacking.rew
+try:
+    asked = lacking["rew"]
+except KeyError:
+    asked = lacking.obs
+else:
+    asked = lacking.rew
+match "ppo":
+    case "ppo" if "rew" in lacking:
+        lacking.rew
+    case _:
+        lacking.obs
+
+
+class Setup:
+    use_adv = False
+
+    def __init__(self):
+        self.use_rew = False
+
+
+setup = Setup()
+for key in json.loads('["use_adv", "use_rew"]'):
+    setattr(setup, key, True)
+    setattr(Setup, key, True)
+set_later = Batch(obs=1)
+if setup.use_rew:
+    set_later.rew = 1
+if Setup.use_adv:
+    set_later.adv = 1
+if len(sys.argv) > 0:
+    set_later.rew, set_later.adv
+
+
+def fills():
+    filled = yield
+    filled.adv = 1
+    yield filled
+
+
+filling, filled = fills(), Batch(obs=1)
+next(filling)
+filling.send(filled)
+filled.adv
+for name in {"adv"} - {"adv"}:
+    lacking[name]
+few, fewer, fewest, none = ["adv"], {"adv"}, ["adv"], ["adv"]
+few.remove("adv")
+fewer.intersection_update({"obs"})
+fewest.pop()
+first, *rest = none
+for name in (*few, *fewer, *fewest, *rest, *none[1:]):
+    lacking[name]
+for name in ("obs", "adv"):
+    match len(sys.argv) < 0 or name:
+        case "obs":
+            lacking[name]
+
+
+class Dispatching:
+    def __init__(self):
+        self.batch = Batch(obs=1)
+
+    def on_act(self):
+        self.batch.act = 1
+
+    def on_rew(self):
+        self.batch.rew = 1
+
+    def tell(self, event):
+        getattr(self, f"on_{event}", None)()
+
+
+dispatching = Dispatching()
+for event in json.loads('["act"]'):
+    getattr(dispatching, f"on_{event}")()
+dispatching.tell("rew")
+dispatching.batch.act, dispatching.batch.rew
+other_dispatching = Dispatching()
+other_dispatching.tell("rew")
+other_dispatching.batch.rew
+deep = copy.deepcopy(other_dispatching)
+del deep.batch.rew
+other_dispatching.batch.rew
+
+
+class Remembering(Dispatching):
+    def __setstate__(self, state):
+        self.__dict__.update(state)
+        self.batch.seen = 1
+
+
+copy.deepcopy(Remembering()).batch.seen
+in_place = Batch(done=0)
+in_place.done[...] = 1
+if in_place.done:
+    in_place.end = 1
+if len(sys.argv) > 0:
+    in_place.end
+
+
+class Phase(enum.Enum):
+    FIRST = 1
+    SAME = 1  # noqa: PIE796
+    LATER = 2
+
+
+def of_phase(batch, phase, weight=0.0, **settings):
+    if weight > 0:
+        batch.weight
+    if settings.get("is_late", False):
+        batch.late
+    return batch.obs if phase is not Phase.LATER and phase == Phase.SAME else batch.rew
+
+
+of_phase(Batch(obs=1), Phase.FIRST)
+of_phase(Batch(rew=1), Phase.LATER)
+use_done, after_exec = False, Batch(obs=1)
+exec("use_done = True")
+if use_done:
+    after_exec.done = 1
+if len(sys.argv) > 0:
+    after_exec.done
