@@ -12,8 +12,8 @@ from typedbatch._program.calls import Calls
 from typedbatch._program.classes import PLAIN_BASES, attribute_of, base_names, lineage
 from typedbatch._program.containers import update
 from typedbatch._program.frames import Call
+from typedbatch._program.guards import names_in
 from typedbatch._program.heap import BatchObject, DictObject, InstanceObject, Key, ListObject, ScopeObject
-from typedbatch._program.machine import names_in
 from typedbatch._program.values import (
     ARRAY,
     NONE,

@@ -1,4 +1,4 @@
-"""The state of a run, and what the tables of libraries need of it: conditions, reports, and what is let go of."""
+"""The state of a run, and what the tables of libraries need of it: reports, threads, and what is let go of."""
 
 from __future__ import annotations
 
@@ -9,18 +9,16 @@ from typing import Final
 
 from typedbatch._program.classes import attribute_of
 from typedbatch._program.frames import Attempt, Call, Frame
+from typedbatch._program.guards import Guards
 from typedbatch._program.heap import (
     BatchObject,
     BufferObject,
-    Condition,
     DictObject,
-    Field,
     InstanceObject,
     ListObject,
     Place,
     ScopeObject,
 )  # fmt: skip
-from typedbatch._program.objects import Objects
 from typedbatch._program.report import Finding, Step
 from typedbatch._program.source import Program, Source
 from typedbatch._program.values import (
@@ -36,7 +34,6 @@ from typedbatch._program.values import (
     Partial,
     Ref,
     Value,
-    constant,
     text_of,
     union,
 )  # fmt: skip
@@ -46,27 +43,18 @@ _STEPS_PER_LINE: Final = 15
 _DEEPEST_HANDED_ON: Final = 8
 
 
-def names_in(*nodes: ast.AST) -> set[str]:
-    """Return the names of variables in some nodes."""
-    return {inner.id for node in nodes for inner in ast.walk(node) if isinstance(inner, ast.Name)}
-
-
 class BudgetError(Exception):
     """The steps of the run are used up."""
 
 
-class Machine(Objects):
+class Machine(Guards):
     """A run of a program. What depends on syntax is in the classes derived from it.
 
     Attributes:
-        exits: Number of statements so far that may have ended the call early.
-        raises: Number of those that end the callers, too, unless they are handled.
+        raises: Number of the exits that end the callers, too, unless they are handled.
         quiet: Above 0 where nothing is reported.
-        imported: Variables that are imported from another module of the program, each with what it is there.
-        rebound: Variables that are set elsewhere than in their own scope.
         loose: Variables of each module that other code may change, or change what they hold.
         classes_of: Classes of each module.
-        trusting: Above 0 where the texts of an undecided test are taken as they are, as for the keys of a dict.
         is_alone: Whether the run is in a function that nothing in the program calls.
         tops: Numbers of the frames of modules.
         share: Half of the steps for the tops of modules, or for the function that nothing calls that the run is in.
@@ -83,7 +71,6 @@ class Machine(Objects):
         self.program = program
         self.vocabulary = program.vocabulary
         self.attempts: list[Attempt] = []
-        self.exits = 0
         self.raises = 0
         self.quiet = 0
         self.trial: tuple[int, int] | None = None
@@ -92,22 +79,14 @@ class Machine(Objects):
         self.most_steps = _LEAST_STEPS + _STEPS_PER_LINE * program.lines
         self.share = self.share_end = self.most_steps // 4
         self.findings: dict[tuple[str, int, int, tuple[str, ...]], Finding] = {}
-        self.rebound: dict[tuple[Ref, str], None] = {}
-        self.imported: dict[tuple[Ref, str], tuple[Ref, str]] = {}
         self.loose: dict[Ref, dict[str, None]] = {}
         self.classes_of: dict[Source, list[Class]] = {}
         self._imports: dict[Source, dict[Source, None]] = {}
         self._reached: dict[Source, tuple[Source, ...]] = {}
-        self._flags: dict[int, dict[tuple[Ref, str], bool]] = {}
-        self._sources_in: dict[ast.AST, dict[str, set[str]]] = {}
-        self.trusting = 0
-        self._doubted: dict[int, set[tuple[Ref, str]]] = {}
-        self._denied: dict[tuple[Place | Atom, str], tuple[int, tuple[int, ...]]] = {}
         self.started: list[tuple[Value, Call, set[tuple[str, int, int, tuple[str, ...]]]]] = []
         self.later: set[ast.AST] = set()
         self.is_alone = False
         self.tops: set[int] = set()
-        self._guards_made = 0
         self._frames_made = 0
 
     # What depends on syntax
@@ -156,10 +135,6 @@ class Machine(Objects):
         """Return a value of a class of which nothing else is known."""
         raise NotImplementedError
 
-    def lookup(self, name: str) -> Value:
-        """Return the value of a name."""
-        raise NotImplementedError
-
     def run_unknown(self, function: Function | Method) -> None:
         """Run a function with arguments of which nothing is known but their annotations."""
         raise NotImplementedError
@@ -195,100 +170,6 @@ class Machine(Objects):
                 self.unfinished = Step(self.frame.source.path, line, f"{name} is not run to its end")
             raise BudgetError
 
-    def guard(self, test: ast.expr | None = None, *, holds: bool = True, is_loop: bool = False) -> None:
-        """Go behind a condition, until the caller sets ``guards`` back.
-
-        Args:
-            test: Expression that decides.
-            holds: Whether it is true here.
-            is_loop: Whether the condition is that a round of a loop comes.
-        """
-        self._guards_made += 1
-        self.guards = (*self.guards, -self._guards_made if is_loop else self._guards_made)
-        flags = self.flags_in(test, holds=holds) if test is not None else {}
-        if flags:
-            self._flags[self._guards_made] = flags
-        if test is not None and (doubted := self.doubted_by(test)):
-            self._doubted[self._guards_made] = doubted
-
-    def doubted_by(self, test: ast.expr) -> set[tuple[Ref, str]]:
-        """Return the variables of texts in a test that is not decided, and those that vary with them in a loop.
-
-        The test may choose among texts, so they may be others where it holds, or does not.
-        """
-        names, made_of = names_in(test), self._made_of()
-        todo = [*names]
-        while todo:
-            more = made_of.get(todo.pop(), set()) - names
-            names |= more
-            todo += more
-        varying = set[str]().union(*(one for one in self.frame.varying if names & one))
-        found = {name: self.scope_of(name) for name in names | varying}
-        return {
-            (scope, name)
-            for name, scope in found.items()
-            if scope is not None and (name in varying or text_of(self.lookup(name)) is not None)
-        }
-
-    def _made_of(self) -> dict[str, set[str]]:
-        """Return the variables that the function or module sets, with the names in what they are set to."""
-        node = self.frame.source.tree if self.frame.code is None else self.frame.code.node
-        if node not in self._sources_in:
-            found = self._sources_in[node] = dict[str, set[str]]()
-            for one in ast.walk(node):
-                if isinstance(one, (ast.Assign, ast.AugAssign, ast.NamedExpr)):
-                    targets = one.targets if isinstance(one, ast.Assign) else [one.target]
-                    for name in names_in(*targets):
-                        found.setdefault(name, set()).update(names_in(one.value))
-        return self._sources_in[node]
-
-    def is_doubted(self, variable: tuple[Ref, str]) -> bool:
-        """Return whether a condition around may choose among the texts that a variable may be."""
-        return not self.trusting and any(variable in self._doubted.get(guard, ()) for guard in self.guards)
-
-    def scope_of(self, name: str) -> Ref | None:
-        """Return the scope of a variable, or None if there is none."""
-        scope: Ref | None = self.frame.scope
-        while scope is not None and isinstance(found := self.heap.read(scope), ScopeObject):
-            if name in found.names:
-                return scope
-            scope = found.parent
-        return None
-
-    def flags_in(self, test: ast.expr, *, holds: bool) -> dict[tuple[Ref, str], bool]:
-        """Return the variables of modules that decide a test, as ``if DEBUG and not TRAIN``, with their truth."""
-        match test:
-            case ast.Name(id=name):
-                flag = self._flag_of(name)
-                return {} if flag is None else {flag: holds}
-            case ast.UnaryOp(op=ast.Not(), operand=inner):
-                return self.flags_in(inner, holds=not holds)
-            case ast.BoolOp(op=operator, values=parts) if isinstance(operator, ast.And) == holds:
-                return {flag: value for part in parts for flag, value in self.flags_in(part, holds=holds).items()}
-            case _:
-                return {}
-
-    def _flag_of(self, name: str) -> tuple[Ref, str] | None:
-        """Return the variable of a module that is set once, and in the module that it is imported from."""
-        scope = self.scope_of(name)
-        found = self.heap.read(scope) if scope is not None else None
-        if scope is None or not isinstance(found, ScopeObject) or found.parent is not None:
-            return None
-        flag = (scope, name)
-        while flag in self.imported:
-            flag = self.imported[flag]
-        return None if flag in self.rebound else flag
-
-    def decided(self, test: ast.expr) -> bool | None:
-        """Return the truth of a test that a condition around has decided, or None."""
-        flags = self.flags_in(test, holds=True) if isinstance(test, (ast.Name, ast.UnaryOp)) else {}
-        for flag, holds in flags.items():
-            for guard in reversed(self.guards):
-                known = self._flags.get(abs(guard), {})
-                if flag in known:
-                    return known[flag] == holds
-        return None
-
     @contextmanager
     def silently(self) -> Generator[None]:
         """Report nothing within."""
@@ -302,11 +183,6 @@ class Machine(Objects):
         """Return the number of another call."""
         self._frames_made += 1
         return self._frames_made
-
-    def condition(self, node: ast.AST) -> Condition:
-        """Return the ``if`` that has just ended, as a condition of what was set in its branches."""
-        place = Place(self.frame.source, node)
-        return Condition(self.guards, self.exits, self.frame.number, self.round(), place)
 
     def leave(self) -> None:
         """Leave the branch early."""
@@ -538,35 +414,3 @@ class Machine(Objects):
         self.run_unknown(function)
         self.guards = guards
         self.heap.apply(self.heap.join({}, self.heap.end(mark)))
-
-    def asked(self, value: Value, name: str | None) -> Value:
-        """Return the answer to the question whether batches have a field, and take note of it if it may be either."""
-        found = self.batch_at(value[0]) if self.is_one(value) else None
-        if name is not None and found is not None and len(value) == 1 and not found.is_open and found.declared is None:
-            field = found.fields.get(name)
-            if field is None:
-                key = (found.place or value[0], name)
-                exits, guards = self._denied.get(key, (self.exits, self.guards))
-                self._denied[key] = min(exits, self.exits), tuple(one for one in guards if one in self.guards)
-            if field is None or (field.is_sure and not field.is_assumed):
-                return constant(field is not None)
-        self.may_have(value, name)
-        return UNKNOWN
-
-    def is_answered(self, atom: Atom, name: str) -> bool:
-        """Return whether the answer that a batch lacks a field may decide whether the run comes to where it is."""
-        found = self.batch_at(atom)
-        denied = self._denied.get(((found.place if found is not None else None) or atom, name))
-        return denied is not None and (self.exits > denied[0] or any(one > 0 for one in {*self.guards} - {*denied[1]}))
-
-    def may_have(self, value: Value, name: str | None) -> None:
-        """Take note that the program asks whether batches have a field, so that it may be there; None for any field."""
-        for atom in value:
-            found = self.batch_at(atom)
-            if found is None or not isinstance(atom, Ref):
-                continue
-            if name is None:
-                self.open_batch(atom)
-            elif name not in found.fields or not found.fields[name].is_sure:
-                before = found.fields.get(name, Field(UNKNOWN))
-                self.write_batch(atom).fields[name] = before._replace(is_sure=False, condition=None)

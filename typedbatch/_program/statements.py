@@ -10,8 +10,8 @@ from typing import Any, Final
 from typedbatch._program.classes import declared_fields
 from typedbatch._program.contexts import Contexts, handled
 from typedbatch._program.frames import Attempt, Call, Loop
+from typedbatch._program.guards import names_in
 from typedbatch._program.heap import Changes, DictObject, InstanceObject, ListObject, ScopeObject
-from typedbatch._program.machine import names_in
 from typedbatch._program.shipped import shipped
 from typedbatch._program.values import (
     ARRAY,
