@@ -32,6 +32,7 @@ class Guards(Objects):
         self.trusting = 0
         self._guards_made = 0
         self._flags: dict[int, dict[tuple[Ref, str], bool]] = {}
+        self._tested: dict[ast.AST, set[str]] = {}
         self._sources_in: dict[ast.AST, dict[str, set[str]]] = {}
         self._doubted: dict[int, set[tuple[Ref, str]]] = {}
         self._denied: dict[tuple[Place | Atom, str], tuple[int, tuple[int, ...]]] = {}
@@ -61,7 +62,9 @@ class Guards(Objects):
 
         The test may choose among texts, so they may be others where it holds, or does not.
         """
-        names, made_of = names_in(test), self._made_of()
+        if test not in self._tested:
+            self._tested[test] = names_in(test)
+        names, made_of = {*self._tested[test]}, self._made_of()
         todo = [*names]
         while todo:
             more = made_of.get(todo.pop(), set()) - names
