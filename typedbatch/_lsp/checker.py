@@ -191,14 +191,14 @@ def _loaded(setup: Setup, rebuild: bool) -> tuple[Program, BuildResult]:
 
     Files that mypy cannot read, or that are in the place of Python's library, may have come since it was written.
     """
-    for is_new in (rebuild, True):
-        program = _program_with_cache(setup, is_new)
-        try:
-            return program, program.loaded()
-        except (SettingError, SystemExit):
-            if is_new:
-                raise
-    raise AssertionError
+    program = _program_with_cache(setup, rebuild)
+    try:
+        return program, program.loaded()
+    except (SettingError, SystemExit):
+        if rebuild:
+            raise
+    program = _program_with_cache(setup, rebuild=True)
+    return program, program.loaded()
 
 
 def _program_with_cache(setup: Setup, rebuild: bool) -> Program:

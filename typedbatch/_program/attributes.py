@@ -74,7 +74,9 @@ class Attributes(Machine):
         """Call the first of some special methods that the class of each instance has."""
         for atom in value:
             if isinstance(atom, Ref) and self.is_alive():
-                any(self.call_special(atom, name, [], node) is not None for name in names)
+                for name in names:
+                    if self.call_special(atom, name, [], node) is not None:
+                        break
 
     def bound(self, attribute: Value, receiver: Atom, node: ast.AST | None) -> Value:
         """Return what an attribute of a class is when it is read of an instance."""

@@ -9,15 +9,7 @@ from typing import Any, Final
 from typedbatch._program.expressions import Expressions
 from typedbatch._program.frames import Attempt, Call, Loop
 from typedbatch._program.heap import Changes, InstanceObject
-from typedbatch._program.values import (
-    UNKNOWN,
-    Code,
-    Context,
-    Function,
-    Ref,
-    Value,
-    union,
-)  # fmt: skip
+from typedbatch._program.values import UNKNOWN, Code, Context, Function, Ref, Value, union
 from typedbatch._program.vocabulary import last_name
 
 _OF_FIELDS: Final = frozenset({"AttributeError", "KeyError", "LookupError", "MissingFieldError"})

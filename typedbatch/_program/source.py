@@ -135,7 +135,7 @@ class Program:
 
     @cached_property
     def shows_all(self) -> bool:
-        """Whether a file of the program is run, and its texts name all fields that a batch in it may have."""
+        """True if a file of the program is run, and its texts name all fields that a batch in it may have."""
         found = self.vocabulary
         return found.is_run and not found.is_open and all(map(self._is_in_sight, self.sources))
 
