@@ -12,8 +12,8 @@ from mypy.types import Type
 
 from typedbatch._lsp.checker import Checker
 from typedbatch._lsp.places import Seen
-from typedbatch.mypy.arrays.dtypes import told
-from typedbatch.mypy.arrays.values import Array, Value
+from typedbatch._program.arrays.dtypes import told
+from typedbatch._program.arrays.values import Array, Value
 from typedbatch.mypy.batches.content import Content, Field
 from typedbatch.mypy.types.fields import Rest, alternatives, known_fields
 from typedbatch.mypy.wording import plain_words

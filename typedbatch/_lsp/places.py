@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from mypy.nodes import Expression, MemberExpr, MypyFile
 from mypy.types import Type
 
-from typedbatch.mypy.arrays.values import Array, Value, join
+from typedbatch._program.arrays.values import Array, Value, join
 from typedbatch.mypy.batches.content import Content, Object, Ref
 from typedbatch.mypy.batches.objects import Objects
 from typedbatch.mypy.engine.observing import Observe

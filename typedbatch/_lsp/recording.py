@@ -11,8 +11,8 @@ from mypy.nodes import CallExpr, NameExpr
 from typedbatch._lsp.checker import Checker
 from typedbatch._lsp.fields import described
 from typedbatch._lsp.places import Seen, Span
+from typedbatch._program.arrays.values import Array, Value
 from typedbatch.cli.mypy_run import tree_of
-from typedbatch.mypy.arrays.values import Array, Value
 from typedbatch.mypy.batches.content import Content, Field, Ref
 from typedbatch.mypy.types.fields import BATCH
 from typedbatch.records import BatchRecord

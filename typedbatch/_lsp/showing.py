@@ -9,7 +9,7 @@ from mypy.nodes import MemberExpr, NameExpr
 from typedbatch._lsp.checker import Checker
 from typedbatch._lsp.fields import Shown, described, field_at, fields_of, has_others
 from typedbatch._lsp.places import Seen, Span
-from typedbatch.mypy.arrays.values import Array
+from typedbatch._program.arrays.values import Array
 
 
 def hover(checker: Checker, path: str, line: int, column: int) -> dict[str, Any] | None:

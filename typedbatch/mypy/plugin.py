@@ -23,8 +23,8 @@ from mypy.plugin import (
 )
 from mypy.types import LiteralType, Type
 
-from typedbatch.mypy.arrays.declared import ANNOTATED, CLASSES, aliased, annotated, declared_alias, declares, of_alias
 from typedbatch.mypy.batches.questions import use_own_codes
+from typedbatch.mypy.declared import ANNOTATED, CLASSES, aliased, annotated, declared_alias, declares, of_alias
 from typedbatch.mypy.engine.members import MODULE
 from typedbatch.mypy.engine.pending import CALLED, expect, look, note, switch
 from typedbatch.mypy.internals import current_checker, has_batches, plugins_behind

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.typing.shapes import arguments_of_layers
 from tests.typing.shapes.drawing import FLOATS, Call, Draw, Draws, K, L, N, P, call
-from typedbatch.mypy.arrays.sizes import Size, number
-from typedbatch.mypy.arrays.values import Array, Axis, Literal, Many, Several, Value
+from typedbatch._program.arrays.sizes import Size, number
+from typedbatch._program.arrays.values import Array, Axis, Literal, Many, Several, Value
 
 INTS = ("int64", "int64", "int64", "int32")
 ODDLY = ("float32", *INTS * 3)

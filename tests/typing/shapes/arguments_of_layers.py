@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.typing.shapes.drawing import Call, Draw, Draws, K, L, N, P, call
-from typedbatch.mypy.arrays.sizes import Size, number
-from typedbatch.mypy.arrays.values import Axis, Literal, Several, Value
+from typedbatch._program.arrays.sizes import Size, number
+from typedbatch._program.arrays.values import Axis, Literal, Several, Value
 
 SPATIAL = (L, K, number(8), number(9))
 

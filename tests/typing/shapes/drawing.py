@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from typedbatch.mypy.arrays.dtypes import NUMBERS
-from typedbatch.mypy.arrays.sizes import Name, Size, divided_in, named, number
-from typedbatch.mypy.arrays.values import UNKNOWN, Array, Axis, DType, Literal, Many, Scalar, Several, Value
+from typedbatch._program.arrays.dtypes import NUMBERS
+from typedbatch._program.arrays.sizes import Name, Size, divided_in, named, number
+from typedbatch._program.arrays.values import UNKNOWN, Array, Axis, DType, Literal, Many, Scalar, Several, Value
 
 DECLARED = [Name(text, 1, declared=True) for text in "NLK"]
 OTHER = Name("p", 2)

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from torch import distributions
 
 from tests.typing.shapes.drawing import K, N
-from typedbatch.mypy.arrays.distributions import CONSTRUCTORS, METHODS, attribute, divergence
-from typedbatch.mypy.arrays.sizes import Size, number
-from typedbatch.mypy.arrays.values import (
+from typedbatch._program.arrays.distributions import CONSTRUCTORS, METHODS, attribute, divergence
+from typedbatch._program.arrays.sizes import Size, number
+from typedbatch._program.arrays.values import (
     UNKNOWN,
     Arguments,
     Array,

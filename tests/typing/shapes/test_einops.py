@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.typing.shapes.drawing import K, L, N
-from typedbatch.mypy.arrays.products import EINOPS_FUNCTIONS
-from typedbatch.mypy.arrays.sizes import Size, number
-from typedbatch.mypy.arrays.values import Arguments, Array, Axis, Literal, MisfitError
+from typedbatch._program.arrays.products import EINOPS_FUNCTIONS
+from typedbatch._program.arrays.sizes import Size, number
+from typedbatch._program.arrays.values import Arguments, Array, Axis, Literal, MisfitError
 
 COUNTS = {"b": 2, "h": 3, "w": 4, "c": 5}
 NAMES = st.permutations(list(COUNTS))

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from torch import nn
 
 from tests.typing.shapes.drawing import K, L, N
-from typedbatch.mypy.arrays.layers import LAYERS
-from typedbatch.mypy.arrays.sizes import Name, Size, named, number
-from typedbatch.mypy.arrays.values import Arguments, Array, Axis, Layer, Literal, MisfitError, Several, Value
+from typedbatch._program.arrays.layers import LAYERS
+from typedbatch._program.arrays.sizes import Name, Size, named, number
+from typedbatch._program.arrays.values import Arguments, Array, Axis, Layer, Literal, MisfitError, Several, Value
 
 NUMBERS = {"N": 3, "L": 9, "K": 7}
 Made = tuple[tuple[Any, ...], dict[str, Any]]

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from typedbatch.mypy.arrays.making import DRAWS
-from typedbatch.mypy.arrays.sizes import number
-from typedbatch.mypy.arrays.values import Arguments, Array, Literal, Several, Value
+from typedbatch._program.arrays.making import DRAWS
+from typedbatch._program.arrays.sizes import number
+from typedbatch._program.arrays.values import Arguments, Array, Literal, Several, Value
 
 PARAMETERS = {
     "beta": (1.0, 2.0), "binomial": (5, 0.5), "exponential": (1.0,), "gamma": (1.0, 2.0), "geometric": (0.5,),

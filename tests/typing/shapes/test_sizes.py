@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from typedbatch.mypy.arrays.asking import greater, nonzero, not_negative
-from typedbatch.mypy.arrays.sizes import Name, Size, differ, named, number
+from typedbatch._program.arrays.asking import greater, nonzero, not_negative
+from typedbatch._program.arrays.sizes import Name, Size, differ, named, number
 
 DECLARED = [Name(text, 1, declared=True) for text in "AB"]
 NAMES = [*DECLARED, Name("x", 2), Name("y", 3)]

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from typedbatch.mypy.arrays.indexing import take
-from typedbatch.mypy.arrays.sizes import Name, Size, named, number
-from typedbatch.mypy.arrays.values import Array, Axis, Literal, Span
+from typedbatch._program.arrays.indexing import take
+from typedbatch._program.arrays.sizes import Name, Size, named, number
+from typedbatch._program.arrays.values import Array, Axis, Literal, Span
 
 NAMES = [Name(text, 1, declared=True) for text in "KLN"]
 K, L, N = map(named, NAMES)

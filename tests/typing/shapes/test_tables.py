@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from tests.typing.shapes import arguments
 from tests.typing.shapes.drawing import Draw, Draws, K, L, N, RestError
-from typedbatch.mypy.arrays import losses, tables
-from typedbatch.mypy.arrays.sizes import Size, number
-from typedbatch.mypy.arrays.values import ASKED, Arguments, Array, Axis, Literal, Many, MisfitError, Several, Value
+from typedbatch._program.arrays import losses, tables
+from typedbatch._program.arrays.sizes import Size, number
+from typedbatch._program.arrays.values import ASKED, Arguments, Array, Axis, Literal, Many, MisfitError, Several, Value
 
 KINDS: dict[str, tuple[dict[str, Any], dict[str, Draw]]] = {
     "function": (tables.FUNCTIONS, arguments.FUNCTIONS),

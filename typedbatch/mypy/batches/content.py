@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any
 
+from typedbatch._program.arrays.values import Other
 from typedbatch.mypy.types.fields import Rest
 
 Object = tuple[Any, bool]
@@ -34,7 +35,7 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Ref:
+class Ref(Other):
     """A reference to a batch, list or dict: one of ``objects``.
 
     Attributes:

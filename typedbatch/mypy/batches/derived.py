@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from typedbatch.mypy.arrays import indexing
-from typedbatch.mypy.arrays.values import UNKNOWN, Array, MisfitError, Value, item_of
+from typedbatch._program.arrays import indexing
+from typedbatch._program.arrays.values import UNKNOWN, Array, MisfitError, Value, item_of
 
 Change = Callable[[Any], Any]
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from mypy.nodes import CallExpr, Decorator, Expression, FuncDef, IndexExpr, MemberExpr, Node, OverloadedFuncDef
 from mypy.types import Type
 
-from typedbatch.mypy.arrays.sizes import Size
-from typedbatch.mypy.arrays.values import Literal, Record, Span, Value, join
+from typedbatch._program.arrays.sizes import Size
+from typedbatch._program.arrays.values import Literal, Record, Span, Value, join
 from typedbatch.mypy.batches.content import NOTHING, SOMETHING, Content, Field, Items, Presence, Ref
 from typedbatch.mypy.batches.derived import Change, row_of, rows_of, same, unshaped
 from typedbatch.mypy.batches.judge import Judge

@@ -9,7 +9,7 @@ from typing import Any
 
 from mypy.nodes import ARG_NAMED, ARG_POS, ARG_STAR2, CallExpr, Expression, MemberExpr
 
-from typedbatch.mypy.arrays.values import Several, Value, join
+from typedbatch._program.arrays.values import Several, Value, join
 from typedbatch.mypy.batches.content import NOTHING, Content, Items, Ref
 from typedbatch.mypy.batches.derived import Change, anything, in_numpy, in_torch, part_of, retyped, same
 from typedbatch.mypy.batches.domain import Batches, Effect

@@ -9,10 +9,10 @@ from mypy.nodes import Expression
 from mypy.typeops import get_type_vars
 from mypy.types import AnyType, Instance, NoneType, ProperType, Type, TypeOfAny, TypeVarType, UnionType, get_proper_type
 
+from typedbatch._program.arrays.values import Array
 from typedbatch.mypy import messages
-from typedbatch.mypy.arrays.declared import is_array
-from typedbatch.mypy.arrays.values import Array
 from typedbatch.mypy.batches.content import Content, Field, Presence, Ref
+from typedbatch.mypy.declared import is_array
 from typedbatch.mypy.internals import Api, fits, member_of
 from typedbatch.mypy.types.declare import RECORD
 from typedbatch.mypy.types.extend import PROTOCOL, declared_fields

@@ -30,8 +30,8 @@ from mypy.nodes import (
 )
 from mypy.types import CallableType, Instance, Type, get_proper_type
 
+from typedbatch._program.arrays.values import Many, Several, Value, join
 from typedbatch.mypy import messages
-from typedbatch.mypy.arrays.values import Many, Several, Value, join
 from typedbatch.mypy.batches.content import Content, Field, Items, Object, Presence, Ref
 from typedbatch.mypy.batches.needs import Needs
 from typedbatch.mypy.batches.objects import Objects

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mypy.nodes import ARG_POS, CallExpr
 
-from typedbatch.mypy.arrays.pythons import PYTHONS
-from typedbatch.mypy.arrays.values import Many, Several, Value
+from typedbatch._program.arrays.values import Many, Several, Value
 from typedbatch.mypy.batches.content import NOTHING, Content, Items, Ref
+from typedbatch.mypy.engine.pythons import PYTHONS
 
 if TYPE_CHECKING:
     from typedbatch.mypy.engine.reading import Reading

@@ -26,16 +26,15 @@ from mypy.nodes import (
 from mypy.types import CallableType, Instance, Type, get_proper_type
 from mypy.typevars import has_no_typevars
 
-from typedbatch.mypy.arrays.declared import STEPS, declared_by, is_array
-from typedbatch.mypy.arrays.distributions import CONSTRUCTORS, HOME, KL, divergence
-from typedbatch.mypy.arrays.distributions import METHODS as DISTRIBUTION_METHODS
-from typedbatch.mypy.arrays.held import bind, learn_run
-from typedbatch.mypy.arrays.making import DRAWS, OWNERS
-from typedbatch.mypy.arrays.products import EINOPS, EINOPS_FUNCTIONS
-from typedbatch.mypy.arrays.pythons import PYTHONS
-from typedbatch.mypy.arrays.sizes import Size, number
-from typedbatch.mypy.arrays.tables import FUNCTIONS, METHODS, RESHAPED_IN_PLACE
-from typedbatch.mypy.arrays.values import (
+from typedbatch._program.arrays.declared import STEPS
+from typedbatch._program.arrays.distributions import CONSTRUCTORS, HOME, KL, divergence
+from typedbatch._program.arrays.distributions import METHODS as DISTRIBUTION_METHODS
+from typedbatch._program.arrays.held import bind, learn_run
+from typedbatch._program.arrays.making import DRAWS, OWNERS
+from typedbatch._program.arrays.products import EINOPS, EINOPS_FUNCTIONS
+from typedbatch._program.arrays.sizes import Size, number
+from typedbatch._program.arrays.tables import FUNCTIONS, METHODS, RESHAPED_IN_PLACE
+from typedbatch._program.arrays.values import (
     Arguments,
     Array,
     Distribution,
@@ -54,12 +53,14 @@ from typedbatch.mypy.batches.effects import FUNCTIONS as BATCH_FUNCTIONS
 from typedbatch.mypy.batches.handing import is_of_libraries, only_reads
 from typedbatch.mypy.batches.protocol_match import asked_protocol
 from typedbatch.mypy.batches.summaries import Application, Summary, bound_values, called, is_overridden, method_of
+from typedbatch.mypy.declared import declared_by, is_array
 from typedbatch.mypy.engine.builtins import BUILTINS
 from typedbatch.mypy.engine.changes import reshapes
 from typedbatch.mypy.engine.inside import function_of, refined, undecorated, values_given
 from typedbatch.mypy.engine.known import field_declared, is_batch
 from typedbatch.mypy.engine.layered import Layered
 from typedbatch.mypy.engine.members import MODULE
+from typedbatch.mypy.engine.pythons import PYTHONS
 from typedbatch.mypy.engine.swapped import check_arguments
 from typedbatch.mypy.internals import member_of, module_around
 from typedbatch.mypy.types.extend import needed_from

@@ -28,7 +28,7 @@ from mypy.nodes import (
     WithStmt,
 )
 
-from typedbatch.mypy.arrays.tables import RESHAPED_IN_PLACE
+from typedbatch._program.arrays.tables import RESHAPED_IN_PLACE
 from typedbatch.mypy.engine.names import assigned_in, targets_of
 from typedbatch.mypy.nodes import last_name, nodes_in, statements_in
 

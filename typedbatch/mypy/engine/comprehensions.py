@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from mypy import nodes
 from mypy.nodes import RefExpr
 
-from typedbatch.mypy.arrays.asking import not_negative
-from typedbatch.mypy.arrays.sizes import Size, number
-from typedbatch.mypy.arrays.values import Array, Many, Several, Value
+from typedbatch._program.arrays.asking import not_negative
+from typedbatch._program.arrays.sizes import Size, number
+from typedbatch._program.arrays.values import Array, Many, Several, Value
 from typedbatch.mypy.batches.content import Items, Ref
 from typedbatch.mypy.engine.deciding import is_never_empty
 from typedbatch.mypy.engine.names import assigned_in

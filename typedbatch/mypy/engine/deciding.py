@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 from mypy.nodes import CallExpr, ComparisonExpr, Expression, OpExpr, RefExpr, UnaryExpr
 
-from typedbatch.mypy.arrays.asking import not_negative
-from typedbatch.mypy.arrays.sizes import Size, number
-from typedbatch.mypy.arrays.values import Array, Layer, Literal, Many, Several, Value, is_none
+from typedbatch._program.arrays.asking import not_negative
+from typedbatch._program.arrays.sizes import Size, number
+from typedbatch._program.arrays.values import Array, Layer, Literal, Many, Several, Value, is_none
 from typedbatch.mypy.nodes import nodes_in
 
 if TYPE_CHECKING:

@@ -11,14 +11,14 @@ from mypy import nodes
 from mypy.nodes import ClassDef, Decorator, Expression, FuncDef, MypyFile, OverloadedFuncDef, Statement
 from mypy.types import CallableType, TupleType, Type, get_proper_type
 
-from typedbatch.mypy.arrays.declared import declared_by
-from typedbatch.mypy.arrays.elementwise import in_place
-from typedbatch.mypy.arrays.held import bind, learn_run
-from typedbatch.mypy.arrays.pythons import operate
-from typedbatch.mypy.arrays.sizes import Ranks, Size
-from typedbatch.mypy.arrays.values import Array, Literal, MisfitError, Record, Several, Value, join
+from typedbatch._program.arrays.elementwise import in_place
+from typedbatch._program.arrays.held import bind, learn_run
+from typedbatch._program.arrays.operators import operate
+from typedbatch._program.arrays.sizes import Ranks, Size
+from typedbatch._program.arrays.values import Array, Literal, MisfitError, Record, Several, Value, join
 from typedbatch.mypy.batches.content import NOTHING, Content, Items, Object, Ref
 from typedbatch.mypy.batches.needs import Needs
+from typedbatch.mypy.declared import declared_by
 from typedbatch.mypy.engine.calling import is_followed
 from typedbatch.mypy.engine.deciding import decided, is_never_empty
 from typedbatch.mypy.engine.known import Known
@@ -557,6 +557,6 @@ def _raises(body: nodes.Block) -> bool:
 
 
 def _dtype(value: Array) -> str:
-    from typedbatch.mypy.arrays.dtypes import told
+    from typedbatch._program.arrays.dtypes import told
 
     return "" if value.dtypes is None else f", {told(value.dtypes)}"

@@ -20,8 +20,8 @@ from mypy.nodes import (
     TypeInfo,
 )
 
-from typedbatch.mypy.arrays.sizes import Ranks, Size, number
-from typedbatch.mypy.arrays.values import Array, Axis, Layer, Literal, Many, MisfitError, Several, Value
+from typedbatch._program.arrays.sizes import Ranks, Size, number
+from typedbatch._program.arrays.values import Array, Axis, Layer, Literal, Many, MisfitError, Several, Value
 from typedbatch.mypy.batches.content import Ref
 from typedbatch.mypy.batches.summaries import bound_values, home_of
 from typedbatch.mypy.engine.changes import Changes

@@ -12,11 +12,10 @@ from mypy.maptype import map_instance_to_supertype
 from mypy.nodes import Decorator, MemberExpr, NameExpr, Node, RefExpr, TypeInfo, Var
 from mypy.types import CallableType, Instance, LiteralType, TupleType, Type, get_proper_type
 
-from typedbatch.mypy.arrays.declared import ONE_PER_STEP, STEPS_FIRST, Declared, declared_by, is_array, mark_of
-from typedbatch.mypy.arrays.dtypes import BOOL
-from typedbatch.mypy.arrays.held import array_of
-from typedbatch.mypy.arrays.sizes import Name, Ranks, Size, named, new_scope, number
-from typedbatch.mypy.arrays.values import (
+from typedbatch._program.arrays.declared import Declared
+from typedbatch._program.arrays.held import array_of
+from typedbatch._program.arrays.sizes import Name, Ranks, Size, named, new_scope, number
+from typedbatch._program.arrays.values import (
     UNKNOWN,
     Array,
     Layer,
@@ -32,6 +31,7 @@ from typedbatch.mypy.arrays.values import (
 from typedbatch.mypy.batches.content import Content, Field, Object, Ref
 from typedbatch.mypy.batches.merging import Decide, joined_objects, nothing_decides, renamed
 from typedbatch.mypy.batches.objects import Objects
+from typedbatch.mypy.declared import declared_by, is_array, mark_of
 from typedbatch.mypy.types.fields import BATCH, Fields, Rest, alternatives, content
 from typedbatch.mypy.types.fields import is_batch as is_plain_batch
 
@@ -332,10 +332,7 @@ def _marked(declared: Declared | None, actual: Type, mark: str) -> Declared | No
         if not is_array(proper) or not isinstance(proper, Instance):
             return None
         declared = Declared(None, None, proper.type.fullname != "numpy.ndarray")
-    if declared.shape is not None:
-        return declared
-    flags = BOOL if mark == "Flag" and declared.dtypes is None else declared.dtypes
-    return Declared(STEPS_FIRST if mark == "StepsFirst" else ONE_PER_STEP, flags, declared.torch)
+    return declared.marked(mark)
 
 
 def rows_name(owner: Record) -> str | None:

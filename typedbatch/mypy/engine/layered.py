@@ -21,9 +21,9 @@ from mypy.nodes import (
     TypeInfo,
 )
 
-from typedbatch.mypy.arrays.layers import ATTRIBUTES, LAYERS
-from typedbatch.mypy.arrays.sizes import Size
-from typedbatch.mypy.arrays.values import (
+from typedbatch._program.arrays.layers import ATTRIBUTES, LAYERS
+from typedbatch._program.arrays.sizes import Size
+from typedbatch._program.arrays.values import (
     Arguments,
     Array,
     Layer,

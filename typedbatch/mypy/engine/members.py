@@ -7,7 +7,7 @@ from typing import Any
 
 from mypy.nodes import CallExpr, Expression, FuncDef, MypyFile, TypeInfo
 
-from typedbatch.mypy.arrays.values import Arguments, Layer, Value
+from typedbatch._program.arrays.values import Arguments, Layer, Value
 from typedbatch.mypy.engine.changes import Changes
 from typedbatch.mypy.engine.inside import Inside, function_of, values_given
 

@@ -10,9 +10,9 @@ from mypy import nodes
 from mypy.nodes import Expression, Node
 from mypy.patterns import Pattern
 
-from typedbatch.mypy.arrays.sizes import Name, Size
-from typedbatch.mypy.arrays.tables import RESHAPED_IN_PLACE
-from typedbatch.mypy.arrays.values import Array
+from typedbatch._program.arrays.sizes import Name, Size
+from typedbatch._program.arrays.tables import RESHAPED_IN_PLACE
+from typedbatch._program.arrays.values import Array
 from typedbatch.mypy.batches.handing import leaves_alone
 from typedbatch.mypy.engine.known import names_of
 from typedbatch.mypy.nodes import last_name, nodes_in, walk

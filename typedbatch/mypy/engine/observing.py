@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from mypy.nodes import Expression, MypyFile
 
-from typedbatch.mypy.arrays.values import Value
+from typedbatch._program.arrays.values import Value
 
 if TYPE_CHECKING:
     from typedbatch.mypy.engine.reading import Reading

@@ -26,8 +26,8 @@ from mypy.nodes import (
 from mypy.plugin import FunctionContext
 from mypy.types import CallableType, NoneType, Type
 
-from typedbatch.mypy.arrays.declared import declares_result
 from typedbatch.mypy.batches.questions import unanswered
+from typedbatch.mypy.declared import declares_result
 from typedbatch.mypy.engine.flow import go_through, of_module
 from typedbatch.mypy.engine.names import functions_of
 from typedbatch.mypy.engine.observing import observe_in

@@ -11,13 +11,13 @@ from mypy.errorcodes import ErrorCode
 from mypy.nodes import Context, FuncDef, MypyFile, RefExpr
 from mypy.types import CallableType, Instance, get_proper_type
 
-from typedbatch.mypy.arrays.declared import declared_by
-from typedbatch.mypy.arrays.held import bind
-from typedbatch.mypy.arrays.sizes import Name, Ranks, Size, named
-from typedbatch.mypy.arrays.values import Array, MisfitError, Record, Value
+from typedbatch._program.arrays.held import bind
+from typedbatch._program.arrays.sizes import Name, Ranks, Size, named
+from typedbatch._program.arrays.values import Array, MisfitError, Record, Value
 from typedbatch.mypy.batches.content import Object, Ref
 from typedbatch.mypy.batches.needs import Needs
 from typedbatch.mypy.batches.summaries import Summaries
+from typedbatch.mypy.declared import declared_by
 from typedbatch.mypy.engine.calling import is_followed
 from typedbatch.mypy.engine.changes import Changes
 from typedbatch.mypy.engine.flow import Flow, filled_in, learn_names

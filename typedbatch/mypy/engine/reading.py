@@ -10,16 +10,15 @@ from mypy import nodes
 from mypy.nodes import Context, Expression, Node, RefExpr, TypeInfo, Var
 from mypy.types import CallableType, Instance, LiteralType, ProperType, TupleType, Type, get_proper_type
 
-from typedbatch.mypy.arrays import indexing
-from typedbatch.mypy.arrays.declared import is_array
-from typedbatch.mypy.arrays.distributions import attribute
-from typedbatch.mypy.arrays.dtypes import INTS, dtype_named, is_in, of_python
-from typedbatch.mypy.arrays.elementwise import BITS, binary, invert
-from typedbatch.mypy.arrays.held import array_of
-from typedbatch.mypy.arrays.pythons import operate
-from typedbatch.mypy.arrays.sizes import Size, number
-from typedbatch.mypy.arrays.tables import ATTRIBUTES
-from typedbatch.mypy.arrays.values import (
+from typedbatch._program.arrays import indexing
+from typedbatch._program.arrays.distributions import attribute
+from typedbatch._program.arrays.dtypes import INTS, dtype_named, is_in, of_python
+from typedbatch._program.arrays.elementwise import BITS, binary, invert
+from typedbatch._program.arrays.held import array_of
+from typedbatch._program.arrays.operators import operate
+from typedbatch._program.arrays.sizes import Size, number
+from typedbatch._program.arrays.tables import ATTRIBUTES
+from typedbatch._program.arrays.values import (
     Arguments,
     Array,
     Distribution,
@@ -43,6 +42,7 @@ from typedbatch.mypy.batches.domain import Batches
 from typedbatch.mypy.batches.needs import Needs
 from typedbatch.mypy.batches.questions import taken
 from typedbatch.mypy.batches.summaries import Summary
+from typedbatch.mypy.declared import is_array
 from typedbatch.mypy.engine.calling import Calls
 from typedbatch.mypy.engine.comprehensions import generated
 from typedbatch.mypy.engine.deciding import decided

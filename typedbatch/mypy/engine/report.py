@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from mypy.errorcodes import ErrorCode
 from mypy.nodes import Context, Expression
 
-from typedbatch.mypy.arrays.sizes import Ranks
-from typedbatch.mypy.arrays.values import MisfitError, Value
+from typedbatch._program.arrays.sizes import Ranks
+from typedbatch._program.arrays.values import MisfitError, Value
 from typedbatch.mypy.batches.summaries import Summaries
 
 if TYPE_CHECKING:

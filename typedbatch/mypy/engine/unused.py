@@ -10,7 +10,7 @@ from typing import Any
 from mypy.nodes import AssignmentStmt, FuncDef
 from mypy.types import CallableType, Instance, TupleType, Type, UnionType, get_proper_type
 
-from typedbatch.mypy.arrays.declared import declared_by
+from typedbatch.mypy.declared import declared_by
 from typedbatch.mypy.nodes import nodes_in
 
 

@@ -23,8 +23,8 @@ from mypy.types import (
 )
 
 from typedbatch.mypy import messages
-from typedbatch.mypy.arrays.declared import declares
 from typedbatch.mypy.batches.protocol_match import asked_protocol, judge_declared, left_to_engine
+from typedbatch.mypy.declared import declares
 from typedbatch.mypy.internals import Api, known_type, type_of
 from typedbatch.mypy.types.fields import content
 from typedbatch.mypy.types.places import type_here

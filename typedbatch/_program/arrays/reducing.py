@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from typedbatch.mypy.arrays import elementwise
-from typedbatch.mypy.arrays.asking import (
+from typedbatch._program.arrays import elementwise
+from typedbatch._program.arrays.asking import (
     FLOAT64,
     INT64,
     Axes,
@@ -26,9 +26,20 @@ from typedbatch.mypy.arrays.asking import (
     whole,
     whole_of,
 )
-from typedbatch.mypy.arrays.dtypes import BOOL, COMPLEX, FLOATS, INTS, SIGNED, UNSIGNED, Dtypes, is_in, of_mean, told
-from typedbatch.mypy.arrays.sizes import Size, number
-from typedbatch.mypy.arrays.values import (
+from typedbatch._program.arrays.dtypes import (
+    BOOL,
+    COMPLEX,
+    FLOATS,
+    INTS,
+    SIGNED,
+    UNSIGNED,
+    Dtypes,
+    is_in,
+    of_mean,
+    told,
+)
+from typedbatch._program.arrays.sizes import Size, number
+from typedbatch._program.arrays.values import (
     ASKED,
     Arguments,
     Array,

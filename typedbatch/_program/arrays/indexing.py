@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from typedbatch.mypy.arrays.asking import not_negative
-from typedbatch.mypy.arrays.dtypes import BOOL, is_in
-from typedbatch.mypy.arrays.elementwise import broadcast
-from typedbatch.mypy.arrays.sizes import Size, differ, number
-from typedbatch.mypy.arrays.values import (
+from typedbatch._program.arrays.asking import not_negative
+from typedbatch._program.arrays.dtypes import BOOL, is_in
+from typedbatch._program.arrays.elementwise import broadcast
+from typedbatch._program.arrays.sizes import Size, differ, number
+from typedbatch._program.arrays.values import (
     ASKED,
     UNKNOWN,
     Array,

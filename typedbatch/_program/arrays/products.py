@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from typedbatch.mypy.arrays.asking import (
+from typedbatch._program.arrays.asking import (
     Axes,
     UnsureError,
     apart,
@@ -17,10 +17,10 @@ from typedbatch.mypy.arrays.asking import (
     sized,
     understood,
 )
-from typedbatch.mypy.arrays.dtypes import BOOL, FLOATS, INTS, Dtypes, is_in, of_arithmetic, told
-from typedbatch.mypy.arrays.elementwise import broadcast
-from typedbatch.mypy.arrays.sizes import Size, number
-from typedbatch.mypy.arrays.values import (
+from typedbatch._program.arrays.dtypes import BOOL, FLOATS, INTS, Dtypes, is_in, of_arithmetic, told
+from typedbatch._program.arrays.elementwise import broadcast
+from typedbatch._program.arrays.sizes import Size, number
+from typedbatch._program.arrays.values import (
     ASKED,
     UNKNOWN,
     Arguments,

@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-from typedbatch.mypy.arrays.sizes import Name, Size, named, number
-from typedbatch.mypy.batches.content import Ref
+from typedbatch._program.arrays.sizes import Name, Size, named, number
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,9 +211,19 @@ class Distribution:
     event: tuple[Axis, ...]
 
 
+class Other:
+    """A value that is of no concern to shapes."""
+
+    __slots__ = ()
+
+    def joined(self, other: Any) -> Other:
+        """Return what is known of a value that is this one or the other."""
+        raise NotImplementedError
+
+
 Plain: TypeAlias = "Array | Size | Literal | Scalar | DType | Span | Several | Many"
 """Arrays, and what operations on them are called with."""
-Value: TypeAlias = "Plain | Record | Layer | Layers | Distribution | Ref | None"
+Value: TypeAlias = "Plain | Record | Layer | Layers | Distribution | Other | None"
 
 
 class MisfitError(Exception):
@@ -302,9 +311,9 @@ def join(one: Value, other: Value) -> Value:
     """What is known of a value that is one or the other."""
     if one is other or one == other:
         return one
-    if isinstance(one, Ref):
+    if isinstance(one, Other):
         return one.joined(other)
-    if isinstance(other, Ref):
+    if isinstance(other, Other):
         return other.joined(one)
     if isinstance(one, Array) and isinstance(other, Array) and one.torch == other.torch:
         axes = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from typedbatch.mypy.arrays.asking import (
+from typedbatch._program.arrays.asking import (
     Axes,
     UnsureError,
     array_and_axes,
@@ -21,8 +21,8 @@ from typedbatch.mypy.arrays.asking import (
     whole,
     whole_of,
 )
-from typedbatch.mypy.arrays.sizes import Size, differ, number
-from typedbatch.mypy.arrays.values import (
+from typedbatch._program.arrays.sizes import Size, differ, number
+from typedbatch._program.arrays.values import (
     ASKED,
     UNKNOWN,
     Arguments,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from typedbatch.mypy.arrays import (
+from typedbatch._program.arrays import (
     arranging,
     elementwise,
     joining,
@@ -16,7 +16,7 @@ from typedbatch.mypy.arrays import (
     reducing,
     windows,
 )
-from typedbatch.mypy.arrays.values import Operation
+from typedbatch._program.arrays.values import Operation
 
 _ROOMS = (
     *(elementwise, making, joining, reducing, arranging, picking, losses, products),

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from typedbatch.mypy.arrays.elementwise import broadcast
-from typedbatch.mypy.arrays.sizes import Size
-from typedbatch.mypy.arrays.values import (
+from typedbatch._program.arrays.elementwise import broadcast
+from typedbatch._program.arrays.sizes import Size
+from typedbatch._program.arrays.values import (
     Arguments,
     Array,
     Axis,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import zip_longest
 
-from typedbatch.mypy.arrays.dtypes import BOOL, FLOATS, INTS, NUMBERS, Dtypes, is_in, of_arithmetic, of_mean, told
-from typedbatch.mypy.arrays.sizes import Size, differ
-from typedbatch.mypy.arrays.values import (
+from typedbatch._program.arrays.dtypes import BOOL, FLOATS, INTS, NUMBERS, Dtypes, is_in, of_arithmetic, of_mean, told
+from typedbatch._program.arrays.sizes import Size, differ
+from typedbatch._program.arrays.values import (
     UNKNOWN,
     Arguments,
     Array,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from typedbatch.mypy.arrays.asking import (
+from typedbatch._program.arrays.asking import (
     MOST,
     Axes,
     UnsureError,
@@ -23,10 +23,10 @@ from typedbatch.mypy.arrays.asking import (
     understood,
     whole_of,
 )
-from typedbatch.mypy.arrays.dtypes import of_arithmetic
-from typedbatch.mypy.arrays.elementwise import broadcast
-from typedbatch.mypy.arrays.sizes import Size, differ, number
-from typedbatch.mypy.arrays.values import (
+from typedbatch._program.arrays.dtypes import of_arithmetic
+from typedbatch._program.arrays.elementwise import broadcast
+from typedbatch._program.arrays.sizes import Size, differ, number
+from typedbatch._program.arrays.values import (
     ASKED,
     UNKNOWN,
     Arguments,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from typedbatch.mypy.arrays.asking import (
+from typedbatch._program.arrays.asking import (
     INT64,
     Axes,
     UnsureError,
@@ -21,9 +21,9 @@ from typedbatch.mypy.arrays.asking import (
     understood,
     whole,
 )
-from typedbatch.mypy.arrays.dtypes import FLOATS, Dtypes, is_in
-from typedbatch.mypy.arrays.sizes import Size, number
-from typedbatch.mypy.arrays.values import (
+from typedbatch._program.arrays.dtypes import FLOATS, Dtypes, is_in
+from typedbatch._program.arrays.sizes import Size, number
+from typedbatch._program.arrays.values import (
     UNKNOWN,
     Arguments,
     Array,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from typedbatch.mypy.arrays import windows
-from typedbatch.mypy.arrays.arranging import flatten, unflatten
-from typedbatch.mypy.arrays.asking import (
+from typedbatch._program.arrays import windows
+from typedbatch._program.arrays.arranging import flatten, unflatten
+from typedbatch._program.arrays.asking import (
     Axes,
     UnsureError,
     apart,
@@ -20,11 +20,11 @@ from typedbatch.mypy.arrays.asking import (
     sized,
     understood,
 )
-from typedbatch.mypy.arrays.elementwise import broadcast
-from typedbatch.mypy.arrays.joining import glu
-from typedbatch.mypy.arrays.picking import embedding
-from typedbatch.mypy.arrays.sizes import Size, number
-from typedbatch.mypy.arrays.values import (
+from typedbatch._program.arrays.elementwise import broadcast
+from typedbatch._program.arrays.joining import glu
+from typedbatch._program.arrays.picking import embedding
+from typedbatch._program.arrays.sizes import Size, number
+from typedbatch._program.arrays.values import (
     ASKED,
     UNKNOWN,
     Arguments,
@@ -38,7 +38,7 @@ from typedbatch.mypy.arrays.values import (
     Value,
     sizes_of,
 )
-from typedbatch.mypy.arrays.windows import Constructor, of_input
+from typedbatch._program.arrays.windows import Constructor, of_input
 
 
 def require_last(array: Array, shape: Value, name: str) -> Array:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from typedbatch.mypy.arrays.declared import ONE_PER_STEP, STEPS, Declared
-from typedbatch.mypy.arrays.dtypes import told
-from typedbatch.mypy.arrays.sizes import Name, Ranks, Size, differ, named, number
-from typedbatch.mypy.arrays.values import MORE, UNKNOWN, Array, Axis, MisfitError, Record, shown
+from typedbatch._program.arrays.declared import ONE_PER_STEP, STEPS, Declared
+from typedbatch._program.arrays.dtypes import told
+from typedbatch._program.arrays.sizes import Name, Ranks, Size, differ, named, number
+from typedbatch._program.arrays.values import MORE, UNKNOWN, Array, Axis, MisfitError, Record, shown
 from typedbatch.schema.dims import ROWS, Dim, Sort, compute
 
 Sizes = dict[str, Size | None]

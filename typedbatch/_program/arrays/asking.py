@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from functools import reduce, wraps
 from typing import Final
 
-from typedbatch.mypy.arrays.dtypes import FLOATS, SIGNED, Dtypes
-from typedbatch.mypy.arrays.sizes import Size, differ, named, number
-from typedbatch.mypy.arrays.values import (
+from typedbatch._program.arrays.dtypes import FLOATS, SIGNED, Dtypes
+from typedbatch._program.arrays.sizes import Size, differ, named, number
+from typedbatch._program.arrays.values import (
     ASKED,
     UNKNOWN,
     Arguments,

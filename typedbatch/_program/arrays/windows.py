@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from typedbatch.mypy.arrays.asking import (
+from typedbatch._program.arrays.asking import (
     Axes,
     UnsureError,
     array_of,
@@ -16,8 +16,8 @@ from typedbatch.mypy.arrays.asking import (
     sized,
     understood,
 )
-from typedbatch.mypy.arrays.sizes import Size, number
-from typedbatch.mypy.arrays.values import (
+from typedbatch._program.arrays.sizes import Size, number
+from typedbatch._program.arrays.values import (
     UNKNOWN,
     Arguments,
     Array,

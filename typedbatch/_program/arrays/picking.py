@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from typedbatch.mypy.arrays.asking import (
+from typedbatch._program.arrays.asking import (
     Axes,
     UnsureError,
     apart,
@@ -19,9 +19,9 @@ from typedbatch.mypy.arrays.asking import (
     understood,
     whole_of,
 )
-from typedbatch.mypy.arrays.dtypes import FLOATS, is_in, told
-from typedbatch.mypy.arrays.sizes import Size, number
-from typedbatch.mypy.arrays.values import (
+from typedbatch._program.arrays.dtypes import FLOATS, is_in, told
+from typedbatch._program.arrays.sizes import Size, number
+from typedbatch._program.arrays.values import (
     UNKNOWN,
     Arguments,
     Array,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Final
 
 from mypy.nodes import (
@@ -38,12 +36,13 @@ from mypy.types import (
     get_proper_type,
 )
 
+from typedbatch._program.arrays.declared import Declared, shape_in
+from typedbatch._program.arrays.dtypes import JAXTYPING, Dtypes, dtype_named
 from typedbatch.errors import DeclarationError
-from typedbatch.mypy.arrays.dtypes import JAXTYPING, Dtypes, dtype_named
 from typedbatch.mypy.engine.report import SHAPE
 from typedbatch.mypy.internals import analyzed_by_mypy
 from typedbatch.mypy.nodes import nodes_in
-from typedbatch.schema.dims import ROWS, Dim, Shape, Sort, shape_of_text
+from typedbatch.schema.dims import Dim, Shape, Sort
 
 _HOME: Final = "typedbatch._markers."
 _KEPT: Final = "typedbatch steps"
@@ -83,50 +82,6 @@ KEY = "declared shape"  # no attribute can have this name
 ANNOTATED = frozenset({"typing.Annotated", "typing_extensions.Annotated"})
 _TORCH, _NUMPY = "torch._tensor.Tensor", "numpy.ndarray"
 CLASSES = frozenset({_TORCH, _NUMPY})
-_REST = Dim(Sort.REST, "")
-_ANY_SHAPE = Shape((_REST,), 0)
-
-STEPS: Final = Dim(Sort.SOME, "steps", implied=True)
-"""The axes of the steps of a batch, of which the first is that of the rows."""
-ONE_PER_STEP: Final = Shape((STEPS,), 0)
-STEPS_FIRST: Final = Shape((STEPS, _REST), 0)
-
-
-@dataclass(frozen=True)
-class Declared:
-    """A declared array.
-
-    Attributes:
-        shape: in jaxtyping's language; None if only the dtype is declared.
-        dtypes: those that it may have; None for any.
-        torch: a tensor.
-    """
-
-    shape: Shape | None
-    dtypes: Dtypes | None
-    torch: bool
-
-    @property
-    def names(self) -> list[str]:
-        """Every name of one size in it."""
-        dims = self.shape.dims if self.shape is not None else ()
-        computed = [name for dim in dims if dim.sort is Sort.COMPUTED for name in dim.names]
-        return [*(dim.text for dim in dims if dim.sort is Sort.NAMED), *computed]
-
-    @property
-    def runs(self) -> list[Dim]:
-        """Every run of axes with a name in it."""
-        return [dim for dim in self.shape.dims if dim.sort is Sort.SOME] if self.shape is not None else []
-
-    @property
-    def rows(self) -> str | None:
-        """The name of the first axis."""
-        dims = self.shape.dims if self.shape is not None else ()
-        if dims and dims[0] == STEPS:
-            return ROWS
-        return dims[0].text if dims and dims[0].sort is Sort.NAMED else None
-
-
 # ---- where the annotation is ----------------------------------------------------------------------------------------
 
 
@@ -189,7 +144,7 @@ def _with_words(ctx: AnalyzeTypeContext, array: Instance, word: str | None, text
     if word not in JAXTYPING:
         return array
     try:
-        _shape(text)
+        shape_in(text)
     except DeclarationError as error:
         ctx.api.fail(str(error), ctx.context, code=SHAPE)
         return array
@@ -259,7 +214,7 @@ def declared_by(type_: Type | None) -> Declared | None:
     kept = proper.extra_attrs.attrs.get(KEY) if proper.extra_attrs is not None else None
     if isinstance(kept, LiteralType) and isinstance(kept.value, str):
         word, _, text = kept.value.partition("|")
-        return Declared(_shape(text), JAXTYPING.get(word), torch)
+        return Declared(shape_in(text), JAXTYPING.get(word), torch)
     return None if torch else _of_numpy(proper)
 
 
@@ -330,11 +285,3 @@ def _numpy_dtypes(scalar: ProperType | None) -> Dtypes | None:
         times = 2 if name == "complexfloating" else 1
         return dtype_named(f"{_GROUPS[name]}{int(width) * times}", torch=False) if width.isdigit() else None
     return dtype_named(name, torch=False)
-
-
-@lru_cache(maxsize=4096)
-def _shape(text: str) -> Shape:
-    """As the run-time side reads it; what is for functions and trees only is any number of any sizes."""
-    if "{" in text or "?" in text:
-        return _ANY_SHAPE
-    return shape_of_text(text)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from typedbatch.mypy.arrays.asking import (
+from typedbatch._program.arrays.asking import (
     Axes,
     UnsureError,
     apart,
@@ -16,9 +16,9 @@ from typedbatch.mypy.arrays.asking import (
     understood,
     whole_of,
 )
-from typedbatch.mypy.arrays.dtypes import BOOL, FLOATS, INTS, Dtypes, is_in, of_arithmetic, told
-from typedbatch.mypy.arrays.elementwise import broadcast
-from typedbatch.mypy.arrays.values import (
+from typedbatch._program.arrays.dtypes import BOOL, FLOATS, INTS, Dtypes, is_in, of_arithmetic, told
+from typedbatch._program.arrays.elementwise import broadcast
+from typedbatch._program.arrays.values import (
     ASKED,
     UNKNOWN,
     Arguments,
