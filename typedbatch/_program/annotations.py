@@ -3,21 +3,52 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 from typing import Final
 
+from typedbatch._program import shapes
+from typedbatch._program.arrays.declared import Declared, shape_in
+from typedbatch._program.arrays.dtypes import JAXTYPING, Dtypes, dtype_named
+from typedbatch._program.arrays.held import array_of
+from typedbatch._program.arrays.sizes import Name, named
+from typedbatch._program.arrays.values import Array, Record, Scalar
 from typedbatch._program.attributes import Attributes
-from typedbatch._program.classes import attribute_of, base_names, declared_fields, lineage
+from typedbatch._program.classes import attribute_of, base_names, declared_arrays, declared_fields, lineage
 from typedbatch._program.heap import InstanceObject, Object
+from typedbatch._program.shipped import Declared as Fields
 from typedbatch._program.shipped import shipped
 from typedbatch._program.source import Program
-from typedbatch._program.values import UNKNOWN, Atom, Class, External, Function, Method, Ref, Value, union
+from typedbatch._program.values import (
+    UNKNOWN,
+    Annotation,
+    Atom,
+    Class,
+    External,
+    Function,
+    Method,
+    Ref,
+    Result,
+    Shaped,
+    Value,
+    union,
+)
 from typedbatch._program.vocabulary import last_name
 from typedbatch.batch import Batch
+from typedbatch.errors import DeclarationError
+from typedbatch.schema.dims import Dim, Shape, Sort
 
 _OF_ELEMENTS: Final = frozenset({
     "AsyncGenerator", "AsyncIterable", "AsyncIterator", "Collection", "Generator", "Iterable", "Iterator", "List",
     "MutableSequence", "Sequence", "Set", "deque", "frozenset", "list", "set",
 })  # fmt: skip
+_ARRAYS: Final = {
+    "torch.Tensor": True, "torch.tensor.Tensor": True, "numpy.ndarray": False, "torch.FloatTensor": True,
+    "torch.LongTensor": True,
+}  # fmt: skip
+"""Classes of arrays, and whether they are torch's."""
+_TRANSPARENT: Final = frozenset({"Annotated", "Final", "Maybe", "NotRequired", "Optional", "Required"})
+"""What may stand around the annotation of an array."""
+_MARKS: Final = frozenset({"Flag", "PerStep", "StepsFirst"})
 _DYNAMIC: Final = frozenset({"DynamicBatch"})
 """Records that may have other fields than they declare."""
 _NOT_INSTANCES: Final = frozenset({"Enum", "IntEnum", "StrEnum", "TypedDict"})
@@ -55,34 +86,167 @@ class Annotations(Attributes):
             case _:
                 return None
 
-    def annotated(self, node: ast.expr | None) -> Value:
-        """Return a value of which only its annotation is known."""
+    def declared_array(self, node: ast.expr | None) -> Declared | None:
+        """Return the array that an annotation declares; of a union with None, the array."""
+        if node is None:
+            return None
+        node = _parsed(node)
+        match node:
+            case ast.BinOp(op=ast.BitOr(), left=left, right=ast.Constant(value=None)):
+                return self.declared_array(left)
+            case ast.BinOp(op=ast.BitOr(), left=ast.Constant(value=None), right=right):
+                return self.declared_array(right)
+            case ast.Subscript(value=outer, slice=inner):
+                parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
+                return self._declared_by(self._meant(outer), parts)
+            case ast.Name() | ast.Attribute():
+                found = self._meant(node)
+                return found.declared if isinstance(found, Annotation) else None
+            case _:
+                return None
+
+    def _declared_by(self, outer: Atom | None, parts: list[ast.expr]) -> Declared | None:
+        home, _, name = outer.name.rpartition(".") if isinstance(outer, External) else ("", "", "")
+        if home == "jaxtyping" and name in JAXTYPING and len(parts) == 2:
+            torch, text = self._library_of(parts[0]), parts[1]
+            if torch is None or not isinstance(text, ast.Constant) or not isinstance(text.value, str):
+                return None
+            try:
+                return Declared(shape_in(text.value), JAXTYPING[name], torch)
+            except DeclarationError:
+                return None
+        if name in _TRANSPARENT and parts:
+            return self.declared_array(parts[0])
+        if name == "NDArray" and parts:
+            return Declared(None, self._dtypes_of(parts[0]), torch=False)
+        if f"{home}.{name}" == "numpy.ndarray" and len(parts) == 2:
+            dtype = parts[1].slice if isinstance(parts[1], ast.Subscript) else None
+            return Declared(self._numpy_shape(parts[0]), self._dtypes_of(dtype), torch=False)
+        return None
+
+    def _meant(self, node: ast.expr) -> Atom | None:
+        """Return the one thing that an expression in an annotation means."""
+        if not isinstance(node, (ast.Name, ast.Attribute)):
+            return None
+        with self.silently():
+            value = self.evaluate(node)
+        return value[0] if len(value) == 1 else None
+
+    def _library_of(self, node: ast.expr) -> bool | None:
+        """Return whether a class is torch's tensor; None if it is not that of an array either."""
+        found = self._meant(_parsed(node))
+        return _ARRAYS.get(found.name) if isinstance(found, External) else None
+
+    def _dtypes_of(self, node: ast.expr | None) -> Dtypes | None:
+        found = self._meant(node) if node is not None else None
+        home, _, name = found.name.rpartition(".") if isinstance(found, External) else ("", "", "")
+        return dtype_named(name, torch=False) if home == "numpy" else None
+
+    @staticmethod
+    def _numpy_shape(node: ast.expr) -> Shape | None:
+        """Return the shape that ``tuple[int, Literal[4]]`` declares."""
+        if not isinstance(node, ast.Subscript) or last_name(node.value) != "tuple":
+            return None
+        dims: list[Dim] = []
+        for one in node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]:
+            match one:
+                case ast.Name(id="int"):
+                    dims.append(Dim(Sort.ANY, "_"))
+                case ast.Subscript(value=outer, slice=ast.Constant(value=int() as size)) if (
+                    last_name(outer) == "Literal"
+                ):
+                    dims.append(Dim(Sort.FIXED, str(size)))
+                case _:
+                    return None
+        return Shape(tuple(dims))
+
+    def declared_field(self, node: ast.expr) -> Declared | None:
+        """Return the array that the annotation of a field declares, by its shape or by a mark."""
+        node, declared = _parsed(node), self.declared_array(node)
+        if not isinstance(node, ast.Subscript) or last_name(node.value) not in _TRANSPARENT:
+            return declared
+        parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+        if last_name(node.value) != "Annotated":
+            return self.declared_field(parts[0])
+        torch = self._library_of(parts[0])
+        if declared is None and torch is not None:
+            declared = Declared(None, None, torch)
+        for one in parts[1:]:
+            mark = self._meant(one)
+            home, _, name = mark.name.rpartition(".") if isinstance(mark, External) else ("", "", "")
+            if declared is not None and home.startswith("typedbatch") and name in _MARKS:
+                return declared.marked(name)
+        return declared
+
+    def annotated(self, node: ast.expr | None, name: str = "", *, is_width: bool = False) -> Value:
+        """Return a value of which only its annotation is known.
+
+        Args:
+            node: The annotation.
+            name: Name of the parameter; a size that is not known is shown by it.
+            is_width: Whether the parameter is one or more if it is a whole number.
+        """
         if node is None:
             return UNKNOWN
         node = _parsed(node)
+        declared = self.declared_array(node)
+        if declared is not None:
+            owner = Record(None, self.frame.number, self.frame.sizes, called=self.frame.is_result)
+            return shapes.lower(array_of(declared, owner, self.ranks, name), UNKNOWN)
         if isinstance(node, ast.Subscript):
-            name = last_name(node.value)
+            outer = last_name(node.value)
             elements = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
-            if name in ("tuple", "Tuple"):
+            if outer in ("tuple", "Tuple"):
                 if any(isinstance(one, ast.Constant) for one in elements):  # tuple[Batch, ...]
                     return self.list_of(None, self.annotated(elements[0]))
-                return self.list_of([self.annotated(one) for one in elements])
-            if name in _OF_ELEMENTS and elements:
-                return self.list_of(None, self.annotated(elements[0]))
+                return self.list_of([self.annotated(one) for one in elements], is_tuple=True)
+            if outer in _OF_ELEMENTS and elements:
+                held = shapes.each(shapes.lift(self, element := self.annotated(elements[0])))
+                return self.list_of(None, element if held is None else shapes.lower(held))
         classes = self.classes_in(node)
-        return self.fresh(classes[0]) if classes is not None and len(classes) == 1 else UNKNOWN
+        if name and classes == [External("builtins.int")]:
+            return (Shaped(named(Name(name, self.frame.number, opaque=not is_width))),)
+        if classes is None or len(classes) != 1:
+            return UNKNOWN
+        arguments = [] if not isinstance(node, ast.Subscript) else [node.slice]
+        if arguments and isinstance(arguments[0], ast.Tuple):
+            arguments = arguments[0].elts
+        return self.fresh(classes[0], [self._library_of(one) for one in arguments])
 
-    def fresh(self, cls: Atom) -> Value:
-        """Return a value of a class of which nothing else is known."""
+    def fresh(self, cls: Atom, libraries: Sequence[bool | None] = ()) -> Value:
+        """Return a value of a class of which nothing else is known.
+
+        Args:
+            cls: The class.
+            libraries: Whether each of its type arguments is torch's tensor, where that is known.
+        """
         declared = declared_fields(cls)
         if isinstance(cls, External) and shipped(cls.name) is Batch:
             return (self.batch(is_open=True),)
         if declared is not None and isinstance(cls, (Class, External)):
-            fields = dict.fromkeys(sorted(declared.required | declared.optional), UNKNOWN)
-            batch = self.batch(fields, is_open=True, declared=cls)
+            batch = self.batch(self.fields_of(cls, declared, libraries), is_open=True, declared=cls)
+            fields = declared.required | declared.optional
             self.write_batch(batch).is_annotated = bool(fields) and not base_names(cls) & _DYNAMIC
             return (batch,)
+        if isinstance(cls, External) and cls.name in ("builtins.float", "builtins.bool"):
+            return (Shaped(Scalar()),)
+        if isinstance(cls, External) and cls.name in _ARRAYS:
+            return (Shaped(Array(None, None, _ARRAYS[cls.name])),)
+        if isinstance(cls, External) and cls.name in ("numpy.random.Generator", "numpy.random.RandomState"):
+            return (Result("numpy.random.default_rng"),)
         return self.instance(cls) if isinstance(cls, Class) else UNKNOWN
+
+    def fields_of(
+        self, cls: Class | External, declared: Fields, libraries: Sequence[bool | None] = ()
+    ) -> dict[str, Value]:
+        """Return the fields that a record declares, with their shapes; the names in these are those of one batch."""
+        fields = dict.fromkeys(sorted(declared.required | declared.optional), UNKNOWN)
+        arrays = declared_arrays(cls, libraries)
+        owner = Record(None, self.next_frame()) if arrays else None
+        for name, one in arrays.items():
+            if name in declared.required and owner is not None:
+                fields[name] = shapes.lower(array_of(one, owner, self.ranks, name.removesuffix("_next")), UNKNOWN)
+        return fields
 
     def instance(self, cls: Class) -> Value:
         """Return an instance of a class, made with arguments of which nothing is known, of which others know, too."""
@@ -116,9 +280,12 @@ class Annotations(Attributes):
             return UNKNOWN
         self.heap.apply(changes)
         written = self._written_instance(ref)
+        owner = Record(None, self.next_frame())
         for base in lineage(cls):
             for name in base.fields if isinstance(base, Class) else ():
-                written.attributes.setdefault(name, UNKNOWN)
+                array = base.arrays.get(name) if isinstance(base, Class) else None
+                held = None if array is None else array_of(array, owner, self.ranks, name)
+                written.attributes.setdefault(name, shapes.lower(held, UNKNOWN))
         for name, value in [*written.attributes.items()]:
             self.escape(value)
             if name in self.vocabulary.late:

@@ -6,9 +6,12 @@ import ast
 from collections.abc import Iterable
 from typing import Final
 
-from typedbatch._program import report
-from typedbatch._program.classes import attribute_of, base_names, declared_fields, overrides_of
+from typedbatch._program import report, shapes
+from typedbatch._program.arrays.making import DRAWS
+from typedbatch._program.arrays.tables import KEEPS_LAYER
+from typedbatch._program.classes import attribute_of, base_names, declared_fields, is_module, overrides_of
 from typedbatch._program.containers import OF_TEXT
+from typedbatch._program.fitting import fit_field
 from typedbatch._program.frames import Call
 from typedbatch._program.heap import (
     BatchObject,
@@ -28,6 +31,7 @@ from typedbatch._program.source import Source
 from typedbatch._program.values import (
     ARRAY,
     UNKNOWN,
+    Annotation,
     Array,
     Atom,
     Class,
@@ -37,12 +41,14 @@ from typedbatch._program.values import (
     Factory,
     Function,
     Literal,
+    Made,
     Member,
     Method,
     Module,
     Partial,
     Ref,
     Result,
+    Shaped,
     Super,
     Value,
     is_none,
@@ -53,10 +59,13 @@ from typedbatch._program.values import (
 from typedbatch.batch import Batch
 
 _KEPT_BY_ARRAYS: Final = ("T", "shape")
+_OF_ANNOTATIONS: Final = frozenset({"jaxtyping", "numpy", "typing", "typing_extensions"})
 _OTHERS_NAMES: Final = (
     "append", "push", "insert", "store", "put", "draw", "sample_batch", "add_batch", "add_transition", "remember",
 )  # fmt: skip
 """Names of the methods of other libraries' buffers."""
+_OF_MODULES: Final = KEEPS_LAYER | {"register_buffer", "register_parameter", "add_module", "register_module"}
+"""Methods of torch's modules that are followed."""
 _RUN_WHEN_STARTED: Final = frozenset({"Process", "Thread"})
 """Classes of Python whose ``start`` calls ``run``."""
 
@@ -130,12 +139,15 @@ class Attributes(Machine):
         if any(self.is_batch(atom) for atom in value):
             found.append(read_field(self, value, name, node))
             value = tuple(atom for atom in value if not self.is_batch(atom))
-        elif value == ARRAY and node is not None and name in self.vocabulary.batch_fields and name not in OF_VALUES:
+        elif name in self.vocabulary.batch_fields - OF_VALUES and node is not None and all(map(shapes.is_array, value)):
             self.report(node, report.FIELD, f'An array has no field "{name}"', [name])
         found += [self._attribute_of(atom, name, node) for atom in value if not is_none(atom) and self.is_alive()]
         return union(*found) or UNKNOWN
 
     def _attribute_of(self, atom: Atom, name: str, node: ast.AST | None) -> Value:
+        known = shapes.attribute(self, atom, name, node) if isinstance(atom, (Shaped, Made)) else None
+        if known:
+            return known
         found = self.object_at(atom)
         match atom:
             case Ref() if isinstance(found, InstanceObject):
@@ -152,10 +164,10 @@ class Attributes(Machine):
                 return self.member_of_module(source, name)
             case External():
                 return self._attribute_of_external(atom, name, node)
-            case Result(full) if full.startswith("numpy") and name == "choice":
-                return (External("numpy.random.choice"),)
+            case Result(full) if full.startswith("numpy") and (name == "choice" or name in DRAWS):
+                return (External(f"numpy.random.{name}"),)
             case Result(full) if full.partition(".")[0] in KEEPS_NOTHING:
-                return (atom,)
+                return (Result(full),)
             case Super(owner, receiver):
                 return self._attribute_of_super(owner, receiver, name, node)
             case Literal(str()) if name in OF_TEXT:
@@ -177,6 +189,8 @@ class Attributes(Machine):
         if attribute is None and attribute_of(found.owner, "__getattr__"):
             self.escape((ref,))
         if attribute is None:
+            if name in _OF_MODULES and is_module(found.owner):
+                return (Member(ref, name),)
             if name == "start" and base_names(found.owner) & _RUN_WHEN_STARTED:
                 self.start(self.bound(attribute_of(found.owner, "run") or UNKNOWN, ref, node), Call())
             return UNKNOWN
@@ -249,6 +263,9 @@ class Attributes(Machine):
                     given = union(given, UNKNOWN)
                 if self.call_special(atom, f"{name}.setter", [given]) is None:
                     self._set_of_instance(atom, name, given, is_sure=is_sure)
+            elif isinstance(atom, (Shaped, Made)):
+                shapes.set_attribute(self, atom, name, given)
+                self.escape(given)
             elif atom in UNKNOWN or isinstance(atom, Result):
                 self.escape(given)
 
@@ -264,6 +281,7 @@ class Attributes(Machine):
     def _set_of_batch(self, ref: Ref, name: str, given: Value, *, is_sure: bool, node: ast.AST | None) -> None:
         if is_sure:
             self.set_field(ref, name, given, node=node)
+            fit_field(self, ref, name, node)
             return
         batch = self.batch_at(ref)
         before = batch.fields.get(name) if batch is not None else None
@@ -312,12 +330,17 @@ class Attributes(Machine):
         match self.object_at(atom):
             case BatchObject() as batch if isinstance(atom, Ref):
                 if _takes_rows(index, syntax):
-                    return (self.copy_batch(atom),)
+                    rows = self.copy_batch(atom)
+                    shapes.changed(self, rows, shapes.taken(self, index))
+                    return (rows,)
                 nested = [one for field in batch.fields.values() for one in field.value if self.is_batch(one)]
                 return union((self.copy_batch(atom, may_be_field=True), *nested, *batch.rest))
             case ListObject() as found:
                 if isinstance(syntax, ast.Slice):
-                    return self.list_of(None, found.any_item)
+                    bounds = shapes.bounds_of(self, index)
+                    is_known = found.items is not None and bounds is not None
+                    items = found.items[bounds] if found.items is not None and bounds is not None else None
+                    return self.list_of(items, () if is_known else found.any_item, is_tuple=found.is_tuple)
                 at = key.value if key is not None and isinstance(key.value, int) else None
                 if at is not None and found.items is not None and -len(found.items) <= at < len(found.items):
                     return found.items[at]
@@ -328,6 +351,13 @@ class Attributes(Machine):
                 return (row_of(self, atom),)
             case InstanceObject() if isinstance(atom, Ref):
                 return self.call_special(atom, "__getitem__", [index], node) or UNKNOWN
+            case _ if (
+                isinstance(atom, External)
+                and atom.name.partition(".")[0] in _OF_ANNOTATIONS
+                and isinstance(node, ast.expr)
+            ):
+                declared = self.declared_array(node)
+                return (atom,) if declared is None else (Annotation(declared),)
             case _:
                 return (atom,) if isinstance(atom, (Array, Result, External, Class)) else UNKNOWN
 
@@ -349,7 +379,10 @@ class Attributes(Machine):
             found = self.object_at(atom)
             if not self.is_alive():
                 return
+            if isinstance(atom, Made):
+                self.are_layers_changed = True
             if not isinstance(atom, Ref):
+                shapes.set_item(self, (atom,), index, given, node)
                 self.escape(given)
             elif isinstance(found, BatchObject):
                 if key is not None and isinstance(key.value, str):

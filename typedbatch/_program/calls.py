@@ -5,8 +5,23 @@ from __future__ import annotations
 import ast
 from typing import Final
 
+from typedbatch._program import shapes
 from typedbatch._program.annotations import Annotations
-from typedbatch._program.classes import PLAIN_BASES, attribute_of, base_names, declared_fields, is_protocol, lineage
+from typedbatch._program.arrays.declared import Declared
+from typedbatch._program.arrays.held import array_of, bind, learn_run, refined
+from typedbatch._program.arrays.sizes import Name, named
+from typedbatch._program.arrays.tables import KEEPS_LAYER
+from typedbatch._program.arrays.values import Array as Known
+from typedbatch._program.arrays.values import Layer, MisfitError, Record
+from typedbatch._program.classes import (
+    PLAIN_BASES,
+    attribute_of,
+    base_names,
+    declared_fields,
+    is_module,
+    is_protocol,
+    lineage,
+)
 from typedbatch._program.containers import call_dict_member, call_list_member, call_text_member
 from typedbatch._program.frames import Call, Frame
 from typedbatch._program.heap import (
@@ -38,11 +53,13 @@ from typedbatch._program.values import (
     Factory,
     Function,
     Literal,
+    Made,
     Member,
     Method,
     Partial,
     Ref,
     Result,
+    Shaped,
     Value,
     constant,
     text_of,
@@ -90,10 +107,12 @@ class Calls(Annotations):
             function = (*function[:_MOST_CALLED], *UNKNOWN)
         found: list[Value] = []
         joined: Changes | None = None
+        self.choices += 1
         for atom in function:
             mark = self.heap.begin()
             found.append(self._call(atom, call))
             joined = self.heap.join(joined, self.heap.end(mark))
+        self.choices -= 1
         self.heap.apply(joined)
         return union(*found)
 
@@ -127,6 +146,8 @@ class Calls(Annotations):
                 self.escape((inner,))
                 self.escape_all(call)
                 return UNKNOWN
+            case Made(_, Layer() as layer):
+                return shapes.call_layer(self, layer, call)
             case Result(name) if name.partition(".")[0] in KEEPS_NOTHING:
                 self.escape_functions(call)
                 return (Result(name),) if name.startswith(("numpy", "torch")) else UNKNOWN
@@ -137,9 +158,10 @@ class Calls(Annotations):
     def _call_object(self, ref: Ref, call: Call) -> Value:
         found = self.heap.read(ref)
         if isinstance(found, InstanceObject):
+            own = found.attributes.get("forward", ()) if is_module(found.owner) else ()
             method = attribute_of(found.owner, "__call__") or attribute_of(found.owner, "forward")
             if method is not None:
-                return self.call(self.bound(method, ref, call.node), call)
+                return self.call(union(self.bound(method, ref, call.node), own), call)
         self.escape_all(call)
         return UNKNOWN
 
@@ -148,6 +170,8 @@ class Calls(Annotations):
             return (self.heap.add(InstanceObject(receiver)),)
         if isinstance(receiver, Literal):
             return call_text_member(receiver, name, call)
+        if isinstance(receiver, (Shaped, Made)):
+            return shapes.call_member(self, receiver, name, call) or (Result("numpy.member"),)
         if not isinstance(receiver, Ref):
             return call_class_member(self, name, call)
         match self.heap.read(receiver):
@@ -159,8 +183,25 @@ class Calls(Annotations):
                 return call_dict_member(self, receiver, name, call)
             case BufferObject():
                 return call_buffer_member(self, receiver, name, call)
+            case InstanceObject():
+                return self._call_module_member(receiver, name, call)
             case _:
                 return UNKNOWN
+
+    def _call_module_member(self, module: Ref, name: str, call: Call) -> Value:
+        """Call a method that torch's modules have."""
+        if name in KEEPS_LAYER:
+            if name == "apply":
+                self.escape((module,))
+                self.forget_attributes(module)
+            self.escape_all(call)
+            return (module,)
+        key = text_of(call.get(0, "name"))
+        if key is None:
+            self.forget_attributes(module)
+        else:
+            self.set_attribute((module,), key, call.get(1, "tensor") or UNKNOWN, call.node)
+        return NONE
 
     def need_annotated(
         self, annotation: ast.expr, value: Value, node: ast.AST | None, *, is_given: bool = False
@@ -208,17 +249,18 @@ class Calls(Annotations):
         receiver = (function.receiver,) if isinstance(function, Method) else None
         if self._is_of_no_use(code, given, receiver):
             self.escape_scopes(plain.scope, code.module)
-            return self.annotated(code.returns)
+            return self._annotated_result(code, Frame(None, code.module, plain.scope, self.next_frame()))
         is_deep = len(self.frames) > self._deepest()
         if is_deep or sum(frame.code is code for frame in self.frames) >= _MOST_OF_ONE:
             self.escape_all(given)
             self.escape(receiver or ())
             self.escape_scopes(plain.scope, code.module)
-            return self.annotated(code.returns)
+            return self._annotated_result(code, Frame(None, code.module, plain.scope, self.next_frame()))
         code.has_run = True
         exits, raises, quiet = self.exits, self.raises, self.quiet
         guards, trial = self.guards, self.trial
         frame = Frame(code, code.module, self.scope(plain.scope), self.next_frame(), call=given.node)
+        frame.guarded = len(self.guards)
         caller = self.frames[-1] if self.frames else None
         frame.mark = self.heap.begin()
         self.enter(frame)
@@ -303,12 +345,33 @@ class Calls(Annotations):
         if code.is_abstract:
             return self._annotated_result(code, frame)
         value = union(*values)
-        return self._annotated_result(code, frame) if value == UNKNOWN and code.returns is not None else value
+        if frame.guessed:
+            value = shapes.unranked(self, value)
+            frame.sizes = {key: size for key, size in frame.sizes.items() if key not in frame.guessed}
+        if code.returns is None:
+            return value
+        if value == UNKNOWN:
+            return self._annotated_result(code, frame)
+        held = shapes.lift(self, value)
+        declared = self._declared_result(code, frame) if isinstance(held, Known) else None
+        if declared is None or not isinstance(held, Known):
+            return value
+        owner = Record(None, frame.number, frame.sizes, called=True)
+        return shapes.lower(refined(array_of(declared, owner, self.ranks), held))
+
+    def _declared_result(self, code: Code, frame: Frame) -> Declared | None:
+        scope = self.scope_of_module(code.module)
+        self.enter(Frame(None, code.module, scope or frame.scope, frame.number))
+        try:
+            return self.declared_array(code.returns)
+        finally:
+            self.exit()
 
     def _annotated_result(self, code: Code, frame: Frame) -> Value:
         """Return a value of the annotation of the result, which is read in the module of the function."""
         scope = self.scope_of_module(code.module)
-        self.enter(Frame(None, code.module, scope or frame.scope, frame.number))
+        inner = Frame(None, code.module, scope or frame.scope, frame.number, sizes=frame.sizes, is_result=True)
+        self.enter(inner)
         try:
             return self.annotated(code.returns)
         finally:
@@ -336,7 +399,8 @@ class Calls(Annotations):
         if given.is_starred or given.has_more:
             for parameter in every:
                 if parameter.arg not in names:
-                    names[parameter.arg] = self.annotated(parameter.annotation)
+                    is_width = frame.code.name == "__init__" and _is_positive(syntax, parameter)
+                    names[parameter.arg] = self.annotated(parameter.annotation, parameter.arg, is_width=is_width)
         found = self.heap.read(scope)
         for parameter in every:
             if parameter.arg not in names and isinstance(found, ScopeObject) and f".{parameter.arg}" in found.names:
@@ -355,12 +419,89 @@ class Calls(Annotations):
             value = names.setdefault(parameter.arg, UNKNOWN)
             if parameter.annotation is None:
                 continue
-            if value == UNKNOWN:
-                names[parameter.arg] = self.annotated(parameter.annotation)
+            declared = self.declared_array(parameter.annotation)
+            if declared is not None:
+                frame.declared[parameter.arg] = declared
+                node = given.argument(args_at.get(parameter.arg), parameter.arg)
+                self._fit(frame.code, parameter.arg, declared, value, node)
+            elif value == UNKNOWN:
+                names[parameter.arg] = self.annotated(parameter.annotation, parameter.arg)
             elif call is not None and call.node is not None and caller is not None:
                 at = args_at.get(parameter.arg)
                 self.need_annotated(parameter.annotation, value, call.argument(at, parameter.arg), is_given=True)
+        for name, one in self._filled(frame).items():
+            names[name] = shapes.filled(self, names[name], one)
         self.write_scope(frame.scope).names.update(names)
+
+    # Declared shapes
+
+    def _fit(self, code: Code, name: str, declared: Declared, value: Value, node: ast.AST | None) -> None:
+        """Hold an argument against the shape that is declared of it, and learn the sizes of the names in this."""
+        held, sizes = shapes.lift(self, value), self.frame.sizes
+        if not isinstance(held, Known):
+            return
+        try:
+            bind(declared, held, Record(None, self.frame.number, sizes, called=True), sizes)
+        except MisfitError as error:
+            callee = self.exit()
+            text = f'Argument "{name}" of {code.shown} {error}'
+            self.take_misfit(node, MisfitError(text, dtype=error.dtype))
+            self.enter(callee)
+
+    def _filled(self, frame: Frame) -> dict[str, Known]:
+        """Return the arrays that a function declares of its parameters, with names for the sizes that are not known."""
+        owner = Record(None, frame.number, frame.sizes)
+        for declared in frame.declared.values():
+            for text in declared.names:
+                if frame.sizes.get(text) is None:
+                    frame.sizes[text] = named(Name(text, frame.number, declared=True))
+            for run in declared.runs:
+                if run.key not in frame.sizes and not run.broadcasts:
+                    frame.guessed.add(run.key)
+                    learn_run(run, owner, frame.sizes, self.ranks)
+        return {name: array_of(one, owner, self.ranks, name) for name, one in frame.declared.items()}
+
+    def checked_result(self, annotation: ast.expr | None, value: Value, node: ast.AST) -> Value:
+        """Hold what a function returns against the shape that it declares, and return it, or else what is declared."""
+        declared = self.declared_array(annotation)
+        if declared is None:
+            return self._checked_results(annotation, value, node)
+        held, sizes = shapes.lift(self, value), dict(self.frame.sizes)
+        if not isinstance(held, Known):
+            return value
+        owner = Record(None, self.frame.number, sizes)
+        try:
+            bind(declared, held, owner, sizes)
+        except MisfitError as error:
+            text = str(error).replace("takes", "is declared as", 1)
+            self.take_misfit(node, MisfitError(f"Result {text}", dtype=error.dtype))
+            return shapes.lower(array_of(declared, owner, self.ranks))
+        return value
+
+    def check_assigned(self, node: ast.AnnAssign, value: Value) -> Value:
+        """Hold what is assigned against its annotation, and return it with the sizes that only this knows."""
+        declared, held = self.declared_array(node.annotation), shapes.lift(self, value)
+        if declared is None or not isinstance(held, Known):
+            return value
+        owner = Record(None, self.frame.number, self.frame.sizes)
+        try:
+            bind(declared, held, owner, self.frame.sizes)
+        except MisfitError as error:
+            name = f'"{node.target.id}" ' if isinstance(node.target, ast.Name) else ""
+            self.take_misfit(node, MisfitError(f"Assignment: {name}{error}", dtype=error.dtype))
+            return value
+        return shapes.filled(self, value, array_of(declared, owner, self.ranks))
+
+    def _checked_results(self, annotation: ast.expr | None, value: Value, node: ast.AST) -> Value:
+        """Do the same for each item of a tuple."""
+        if not isinstance(annotation, ast.Subscript) or last_name(annotation.value) not in ("tuple", "Tuple"):
+            return value
+        items = self.iterate(value, node)[0] if len(value) == 1 else None
+        parts = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
+        if items is None or len(items) != len(parts):
+            return value
+        checked = [self.checked_result(part, one, node) for part, one in zip(parts, items, strict=True)]
+        return value if tuple(checked) == items else self.list_of(checked, is_tuple=True)
 
     # Classes of the program
 
@@ -445,9 +586,13 @@ class Calls(Annotations):
             case DictObject() as found:
                 return (tuple(constant(key) for key in found.items), UNKNOWN) if found.is_exact else (None, UNKNOWN)
             case BatchObject() if isinstance(atom, Ref):
-                return None, (self.copy_batch(atom),)
+                one = self.copy_batch(atom)
+                shapes.changed(self, one, shapes.row)
+                return None, (one,)
             case InstanceObject() if isinstance(atom, Ref):
                 return None, self._iterate_instance(atom, node)
+            case _ if isinstance(atom, Shaped):
+                return shapes.items_of(self, atom)
             case _:
                 return None, ARRAY if isinstance(atom, Array) else UNKNOWN
 
@@ -465,3 +610,12 @@ class Calls(Annotations):
         if made != (ref,):
             return self.iterate(made, node)[1]
         return self.call_special(ref, "__next__", [], node) or UNKNOWN
+
+
+def _is_positive(syntax: ast.arguments, parameter: ast.arg) -> bool:
+    """Return whether a parameter has a positive number as its default, or none: it may well be the width of a layer."""
+    positional = [*syntax.posonlyargs, *syntax.args]
+    pairs = [*zip(positional[len(positional) - len(syntax.defaults) :], syntax.defaults, strict=True)]
+    pairs += [(one, node) for one, node in zip(syntax.kwonlyargs, syntax.kw_defaults, strict=True) if node]
+    default = next((node for one, node in pairs if one is parameter), None)
+    return default is None or (isinstance(default, ast.Constant) and type(default.value) is int and default.value > 0)

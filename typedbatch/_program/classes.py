@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final
 
-from typedbatch._program.shipped import Declared, declared_by, shipped
+from typedbatch._program.arrays.declared import Declared as Array
+from typedbatch._program.shipped import Declared, arrays_of, declared_by, shipped
 from typedbatch._program.values import Atom, Class, External, Value
 from typedbatch.batch import Batch
 
 PLAIN_BASES: Final = frozenset({"object", "Module", "Generic", "ABC", "Protocol"})
 """Classes whose constructors keep nothing of their arguments, and whose instances are true."""
+_MODULES: Final = frozenset({"torch.nn.Module", "torch.nn.modules.Module", "torch.nn.modules.module.Module"})
 _RECORD: Final = "typedbatch.BatchRecord"
 
 
@@ -75,6 +79,31 @@ def declared_fields(cls: Atom) -> Declared | None:
                 (optional if may_lack else required).add(name)
                 (required if may_lack else optional).discard(name)
     return Declared(frozenset(required), frozenset(optional)) if is_batch else None
+
+
+def declared_arrays(cls: Atom, libraries: Sequence[bool | None] = ()) -> dict[str, Array]:
+    """Return the declared shapes of the fields of a record or protocol.
+
+    Args:
+        cls: The class.
+        libraries: Whether each of its type parameters is torch's tensor, where that is known.
+    """
+    found: dict[str, Array] = {}
+    for base in reversed(lineage(cls)):
+        if isinstance(base, Class):
+            found.update(base.arrays)
+        elif isinstance(base, External):
+            for name, (array, parameter) in arrays_of(shipped(base.name)).items():
+                given = min(parameter or 0, len(libraries) - 1)
+                torch = array.torch if parameter is None else libraries[given] if libraries else None
+                if torch is not None:
+                    found[name] = replace(array, torch=torch)
+    return found
+
+
+def is_module(cls: Atom) -> bool:
+    """Return whether a class is a module of torch's."""
+    return any(isinstance(one, External) and one.name in _MODULES for one in lineage(cls))
 
 
 def is_protocol(cls: Atom) -> bool:

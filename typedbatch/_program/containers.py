@@ -39,14 +39,17 @@ def call_list_member(machine: Machine, ref: Ref, name: str, call: Call) -> Value
     """Call a member of a list, or of what is like one."""
     if name in _ADDING_ALL:
         given = call.args[-1] if call.args else UNKNOWN
-        element = given if name == "insert" else machine.iterate(given, call.node)[1]
-        _list(machine, ref, element)
+        known, element = (None, given) if name == "insert" else machine.iterate(given, call.node)
+        items = _list(machine, ref, union(element, *(known or ())))
+        is_one = len(given) == 1 and ref not in machine.many and name in ("extend", "+=")
+        if items is not None and known is not None and is_one and machine.is_certain():
+            _written(machine, ref).items = (*items, *known)
         return NONE
     if name in _ADDING:
         given = call.first or UNKNOWN
         items = _list(machine, ref, given)
-        is_next = call.first is not None and ref not in machine.many
-        if items is not None and not machine.guards and is_next and not machine.frame.loops:
+        is_next = call.first is not None and ref not in machine.many and name in ("append", "put", "put_nowait")
+        if items is not None and is_next and machine.is_certain():
             _written(machine, ref).items = (*items, given)
         return NONE
     if name in _TAKING:

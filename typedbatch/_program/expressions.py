@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from operator import ge, gt, le, lt
 from typing import Any, Final
 
+from typedbatch._program import shapes
+from typedbatch._program.arrays.values import Span
 from typedbatch._program.calls import Calls
 from typedbatch._program.classes import PLAIN_BASES, attribute_of, base_names, lineage
 from typedbatch._program.containers import update
@@ -30,6 +32,7 @@ from typedbatch._program.values import (
     Module,
     Ref,
     Result,
+    Shaped,
     Super,
     Value,
     constant,
@@ -40,8 +43,6 @@ from typedbatch._program.values import (
 )  # fmt: skip
 from typedbatch._program.vocabulary import last_name
 
-_MOST_ROUNDS: Final = 16
-"""Items of a display that a loop goes through one by one."""
 _USING: Final = frozenset({
     "all", "any", "cat", "deque", "dict", "enumerate", "extend", "filter", "from_rows", "join", "list", "map", "max",
     "min", "next", "reversed", "run", "run_until_complete", "set", "sorted", "stack", "sum", "tqdm", "tuple", "update",
@@ -146,7 +147,22 @@ class Expressions(Calls):
         value = self.evaluate(test)
         self.call_first_special(value, ("__bool__", "__len__"), test)
         truth = self.truth(value)
-        return self.decided(test) if truth is None and self.is_alive() else truth
+        truth = self.decided(test) if truth is None and self.is_alive() else truth
+        if truth is None:
+            self.forget_asked(test)
+        return truth
+
+    def forget_asked(self, test: ast.expr) -> None:
+        """Take it that arrays of which a test asks the number of axes or the dtype may be any others."""
+        for asked in shapes.asked_in(test):
+            if isinstance(asked, ast.Name) and (scope := self.scope_of(asked.id)) is not None:
+                if any(isinstance(atom, Shaped) for atom in self.lookup(asked.id)):
+                    self.write_scope(scope).names[asked.id] = ARRAY
+            elif isinstance(asked, ast.Attribute) and self.is_alive():
+                with self.silently():
+                    owner, value = self.evaluate(asked.value), self.evaluate(asked)
+                    if any(isinstance(atom, Shaped) for atom in value):
+                        self.set_attribute(owner, asked.attr, ARRAY, asked)
 
     def truth(self, value: Value) -> bool | None:
         """Return whether a value is true, or None if it may be either."""
@@ -174,7 +190,10 @@ class Expressions(Calls):
 
     def _subscript(self, node: ast.Subscript) -> Value:
         value, index = self.evaluate(node.value), self.evaluate(node.slice)
-        return self._chosen(node, self.item(value, index, node.slice, node)) if self.is_alive() else UNKNOWN
+        if not self.is_alive():
+            return UNKNOWN
+        taken = shapes.item(self, value, index, node)
+        return self._chosen(node, self.item(value, index, node.slice, node)) if taken is None else taken
 
     def _chosen(self, node: ast.Attribute | ast.Subscript, value: Value) -> Value:
         """Return what is read of a variable, and anything for a text if a condition around may choose among these."""
@@ -184,10 +203,8 @@ class Expressions(Calls):
         return UNKNOWN if scope is not None and self.is_doubted((scope, node.value.id)) else value
 
     def _slice(self, node: ast.Slice) -> Value:
-        for bound in (node.lower, node.upper, node.step):
-            if bound is not None:
-                self.evaluate(bound)
-        return ARRAY
+        bounds = [NONE if one is None else self.evaluate(one) for one in (node.lower, node.upper, node.step)]
+        return (Shaped(Span(*(shapes.lift(self, bound) for bound in bounds))),)
 
     # Displays
 
@@ -211,7 +228,7 @@ class Expressions(Calls):
                 items += known
         if not self.is_alive():
             return UNKNOWN
-        return self.list_of(items if is_known else None, union(others, *items))
+        return self.list_of(items if is_known else None, union(others, *items), is_tuple=isinstance(node, ast.Tuple))
 
     def _dict(self, node: ast.Dict) -> Value:
         self.keeps(*node.values)
@@ -285,6 +302,9 @@ class Expressions(Calls):
         if isinstance(node.op, ast.Not):
             truth = self.truth(value)
             return UNKNOWN if truth is None else constant(not truth)
+        made = shapes.negated(self, value, node)
+        if made is not None:
+            return made
         if self._may_change(value):
             return UNKNOWN
         found = literal_of(value)
@@ -297,11 +317,15 @@ class Expressions(Calls):
         )  # fmt: skip
 
     def _operation(self, node: ast.BinOp) -> Value:
+        shapes.note_bits(self, node)
         left, right = self.evaluate(node.left), self.evaluate(node.right)
-        return self.operated(left, right, node.op) if self.is_alive() else UNKNOWN
+        return self.operated(left, right, node.op, node) if self.is_alive() else UNKNOWN
 
-    def operated(self, left: Value, right: Value, operator: ast.operator) -> Value:
+    def operated(self, left: Value, right: Value, operator: ast.operator, node: ast.AST) -> Value:
         """Return the result of an operator."""
+        made = shapes.operated(self, left, right, shapes.SIGNS[type(operator)], node)
+        if made is not None:
+            return made
         if self._may_change(left + right):
             return UNKNOWN
         objects = [found for atom in left + right if (found := self.object_at(atom)) is not None]
@@ -311,7 +335,11 @@ class Expressions(Calls):
         lists = [found for found in objects if isinstance(found, ListObject)]
         dicts = [found for found in objects if isinstance(found, DictObject)]
         if objects and len(lists) == len(objects):
-            return self.list_of(None, union(*(found.any_item for found in lists)))
+            known = [found.items for found in lists if found.items is not None]
+            is_sum = isinstance(operator, ast.Add) and len(left) == len(right) == 1 and len(known) == 2
+            items = known[0] + known[1] if is_sum else None
+            is_tuple = all(found.is_tuple for found in lists)
+            return self.list_of(items, union(*(found.any_item for found in lists)), is_tuple=is_tuple)
         if len(dicts) == 2 == len(objects):
             one, other = dicts
             is_exact = one.is_exact and other.is_exact
@@ -346,6 +374,10 @@ class Expressions(Calls):
         if not self.is_alive() or len(others) != 1:
             return UNKNOWN
         right, operator = others[0], node.ops[0]
+        sign = shapes.SIGNS.get(type(operator))
+        made = None if sign is None else shapes.operated(self, left, right, sign, node)
+        if made is not None:
+            return made
         if not isinstance(operator, (ast.Is, ast.IsNot)) and self._may_change(left + right):
             return UNKNOWN
         if isinstance(operator, (ast.In, ast.NotIn)):
@@ -476,9 +508,10 @@ class Expressions(Calls):
         is_later = isinstance(node, ast.GeneratorExp) and node in self.later
         self.quiet += is_later
         scope, self.frame.scope = self.frame.scope, self.scope(self.frame.scope)
+        around, self.frame.around = self.frame.around, self.frame.around or scope
         found: list[tuple[Value, ...]] = []
         is_known = self._generate(node.generators, element, found)
-        self.frame.scope = scope
+        self.frame.scope, self.frame.around = scope, around
         self.quiet -= is_later
         return is_known, found
 
@@ -493,9 +526,11 @@ class Expressions(Calls):
             found.append(element())
             return True
         first, guards = generators[0], self.guards
-        items, other = self.iterate(self.evaluate(first.iter), first.iter)
+        iterated = self.evaluate(first.iter)
+        items, other = self.iterate(iterated, first.iter)
+        items = shapes.rounds_of(self, iterated) if items is None else items
         self.frame.varying.append(names_in(first.target))
-        rounds = items if items is not None and len(items) <= _MOST_ROUNDS else None
+        rounds = items if items is not None and len(items) <= shapes.MOST_ROUNDS else None
         is_known = rounds is not None
         for item in rounds if rounds is not None else (union(other, *(items or ())),):
             mark = self.heap.begin()
@@ -533,7 +568,9 @@ class Expressions(Calls):
     def _named(self, node: ast.NamedExpr) -> Value:
         self.keeps(node.value)
         value = self.evaluate(node.value)
+        inner, self.frame.scope = self.frame.scope, self.frame.around or self.frame.scope
         self.assign(node.target, value)
+        self.frame.scope = inner
         return value
 
     def _yield(self, node: ast.Yield) -> Value:
@@ -570,4 +607,4 @@ class Expressions(Calls):
 def _constant(node: ast.Constant) -> Value:
     if node.value is None or isinstance(node.value, (str, int, float)):
         return constant(node.value)
-    return UNKNOWN if node.value is ... else ARRAY
+    return (shapes.ELLIPSIS,) if node.value is ... else ARRAY

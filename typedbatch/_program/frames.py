@@ -6,6 +6,8 @@ import ast
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from typedbatch._program.arrays.declared import Declared
+from typedbatch._program.arrays.sizes import Size
 from typedbatch._program.heap import Changes, Field
 from typedbatch._program.source import Source
 from typedbatch._program.values import Code, Ref, Value
@@ -76,6 +78,12 @@ class Frame:
         handles: Number of ``try`` statements around that handle a missing field, with any other exception.
         asks: Number of those that name the exception of a missing field, and so ask whether there is one. The functions
             that are called there may be about nothing else.
+        around: The scope around the comprehensions that the run is in, where ``:=`` sets variables, or None.
+        guarded: Number of conditions that the call is behind.
+        is_result: Whether the annotation of a result is read, which says nothing of runs that no argument has.
+        guessed: Runs of axes in the parameters' shapes of which the call does not say how many axes they have.
+        declared: Declared shapes of the parameters.
+        sizes: Sizes of the names in the shapes that the function declares.
         varying: Variables that vary together with each round of a loop, for each loop around.
         dispatches: Number of conditions around that ask for the class of a value. Other values may be of another class
             there than they are elsewhere.
@@ -92,6 +100,12 @@ class Frame:
     yields: list[Value] = field(default_factory=list[Value])
     yielded: list[tuple[Ref, dict[str, Field]]] = field(default_factory=list[tuple[Ref, dict[str, Field]]])
     varying: list[set[str]] = field(default_factory=list[set[str]])
+    around: Ref | None = None
+    guarded: int = 0
+    is_result: bool = False
+    guessed: set[str] = field(default_factory=set[str])
+    declared: dict[str, Declared] = field(default_factory=dict[str, Declared])
+    sizes: dict[str, Size | None] = field(default_factory=dict[str, Size | None])
     handles: int = 0
     asks: int = 0
     dispatches: int = 0

@@ -7,13 +7,13 @@ joined and applied. So a branch costs what is written in it, however many object
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
 from typedbatch._program.classes import attribute_of
 from typedbatch._program.source import Source
-from typedbatch._program.values import UNKNOWN, Class, External, Factory, Function, Ref, Value, union
+from typedbatch._program.values import UNKNOWN, Atom, Class, External, Factory, Function, Ref, Value, union
 
 
 class Place(NamedTuple):
@@ -107,15 +107,17 @@ class ListObject:
         items: Each item, if they are known one by one.
         element: What any other item may be; no atoms if there is none.
         generator: The call of a generator that yields the elements; 0 for others.
+        is_tuple: Whether it is certainly a tuple, which picks one element of an array where a list picks several.
     """
 
     items: tuple[Value, ...] | None
     element: Value
     generator: int = 0
+    is_tuple: bool = False
 
     def copy(self) -> ListObject:
         """Return a copy."""
-        return ListObject(self.items, self.element, self.generator)
+        return ListObject(self.items, self.element, self.generator, self.is_tuple)
 
     @property
     def any_item(self) -> Value:
@@ -248,6 +250,12 @@ class Heap:
         """Return an object, which must not be changed; None if it was made in a branch that has been undone."""
         return self._objects.get(ref)
 
+    def holders(self, atom: Atom) -> list[tuple[Ref, Object]]:
+        """Return the objects that hold an atom."""
+        return [
+            (ref, found) for ref, found in self._objects.items() if any(atom in value for value in _values_in(found))
+        ]
+
     def write(self, ref: Ref) -> Object:
         """Return an object to be changed, which is a copy unless the branch has its own already."""
         layer = self._layers[-1]
@@ -327,6 +335,22 @@ class Heap:
         self.let_go.discard(ref)
         self._layers[-1].before.setdefault(ref, self._objects.get(ref))
         self._objects[ref] = changed
+
+
+def _values_in(found: Object) -> Iterable[Value]:
+    match found:
+        case ScopeObject():
+            return found.names.values()
+        case BatchObject():
+            return [field.value for field in found.fields.values()]
+        case InstanceObject():
+            return found.attributes.values()
+        case ListObject():
+            return (found.any_item,)
+        case DictObject():
+            return (found.any_value,)
+        case _:
+            return ()
 
 
 def _joined(one: Object, other: Object, condition: Condition | None) -> Object:

@@ -10,8 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from typedbatch._program import report
+from typedbatch._program import report, shapes
+from typedbatch._program.arrays.values import Array
+from typedbatch._program.arrays.values import Value as ArrayValue
 from typedbatch._program.classes import declared_fields, name_of
+from typedbatch._program.fitting import fit_fields
 from typedbatch._program.frames import Call
 from typedbatch._program.heap import BatchObject, BufferObject, DictObject, Field, ListObject
 from typedbatch._program.judge import has_in, lacks, made_at, need, read_field
@@ -42,6 +45,7 @@ _OF_ROWS: Final = (*_ROLLOUT, "done", "obs_next", "info", "weight", "policy")
 _CHANGE_ROWS: Final = frozenset({"extend", "load_hdf5", "set_array_at_key", "set_batch", "update"})
 """Members of a buffer that may give its rows other fields."""
 
+Change = Callable[[Array], ArrayValue]
 MemberRow = Callable[[Machine, Ref, Call], Value]
 FunctionRow = Callable[[Machine, Call], Value]
 
@@ -59,6 +63,8 @@ def make(machine: Machine, call: Call, cls: Class | External | None = None) -> V
         machine.set_field(batch, name, value)
     if call.has_more or call.is_starred:
         machine.open_batch(batch)
+    if cls is not None:
+        fit_fields(machine, batch, cls, call)
     made = machine.write_batch(batch)
     declared = declared_fields(cls) if cls is not None else None
     if declared is not None and cls is not None:
@@ -111,27 +117,29 @@ def _fields_of(machine: Machine, atom: Atom, *, copies: bool = True) -> tuple[Ma
             return {}, None if is_none(atom) else ()
 
 
-def join(machine: Machine, value: Value) -> Ref:
-    """Make the batch that ``cat`` or ``stack`` makes of batches, any of which may be an element."""
+def join(machine: Machine, value: Value, change: Change = shapes.anything) -> Ref:
+    """Make the batch that ``cat`` or ``stack`` makes of batches, any of which may be an element; change its arrays."""
     batch = machine.batch()
     batches = tuple(atom for atom in value if machine.is_batch(atom))
     if not batches or len(batches) < len(value):
         machine.open_batch(batch)
     if batches:
         merge(machine, batch, batches)
+        shapes.changed(machine, batch, change)
         declared = [found.declared for atom in batches if (found := machine.batch_at(atom)) is not None]
         if all(one is declared[0] or one == declared[0] for one in declared):
             machine.write_batch(batch).declared = declared[0]
     return batch
 
 
-def joined(machine: Machine, call: Call, *, is_strict: bool = False) -> Value:
+def joined(machine: Machine, call: Call, *, is_strict: bool = False, change: Change = shapes.anything) -> Value:
     """Make the batch of ``Batch.cat(batches)``, of ``stack`` and of ``from_rows``.
 
     Args:
         machine: The run.
         call: The call.
         is_strict: Whether all batches must have the same fields.
+        change: What each array in it becomes.
     """
     if call.first is None:
         return UNKNOWN
@@ -142,7 +150,7 @@ def joined(machine: Machine, call: Call, *, is_strict: bool = False) -> Value:
     for atom in element:
         stored = machine.stored(atom)
         parts.append(machine.batch(is_open=True) if not isinstance(stored, Ref) else stored)
-    return (join(machine, tuple(parts)),)
+    return (join(machine, tuple(parts), change),)
 
 
 def _need_same_fields(machine: Machine, items: Sequence[Value], call: Call) -> None:
@@ -158,21 +166,30 @@ def _need_same_fields(machine: Machine, items: Sequence[Value], call: Call) -> N
 # Members of a batch
 
 
-def _copies(machine: Machine, batch: Ref, call: Call) -> Value:
-    machine.escape_functions(call)
-    return (machine.copy_batch(batch),)
+def _copies(change: Change, *, is_typed: bool = True) -> MemberRow:
+    """Return a row of a member that returns a copy, in which each array is changed."""
 
+    def row(machine: Machine, batch: Ref, call: Call) -> Value:
+        machine.escape_functions(call)
+        copied = machine.copy_batch(batch, is_typed=is_typed)
+        shapes.changed(machine, copied, change)
+        return (copied,)
 
-def _copies_untyped(machine: Machine, batch: Ref, call: Call) -> Value:
-    return (machine.copy_batch(batch, is_typed=False),)
+    return row
 
 
 def _reads(machine: Machine, batch: Ref, call: Call) -> Value:
     return UNKNOWN
 
 
-def _changes_values(machine: Machine, batch: Ref, call: Call) -> Value:
-    return NONE
+def _changes(change: Change) -> MemberRow:
+    """Return a row of a member that changes each array in place."""
+
+    def row(machine: Machine, batch: Ref, call: Call) -> Value:
+        shapes.changed(machine, batch, change)
+        return NONE
+
+    return row
 
 
 def _returns_itself(machine: Machine, batch: Ref, call: Call) -> Value:
@@ -180,7 +197,9 @@ def _returns_itself(machine: Machine, batch: Ref, call: Call) -> Value:
 
 
 def _split(machine: Machine, batch: Ref, call: Call) -> Value:
-    return machine.list_of(None, (machine.copy_batch(batch),))
+    part = machine.copy_batch(batch)
+    shapes.changed(machine, part, shapes.some_rows)
+    return machine.list_of(None, (part,))
 
 
 def _update(machine: Machine, batch: Ref, call: Call) -> Value:
@@ -322,7 +341,9 @@ def _set_by_name(machine: Machine, batch: Ref, call: Call) -> Value:
 
 def _read_by_name(machine: Machine, batch: Ref, call: Call) -> Value:
     name = text_of(call.first)
-    return _copies(machine, batch, call) if name is None else read_field(machine, (batch,), name, call.node)
+    if name is None:
+        return _copies(shapes.anything)(machine, batch, call)
+    return read_field(machine, (batch,), name, call.node)
 
 
 def _delete_by_name(machine: Machine, batch: Ref, call: Call) -> Value:
@@ -336,11 +357,13 @@ def _has_name(machine: Machine, batch: Ref, call: Call) -> Value:
 
 
 BATCH: Final[Mapping[str, MemberRow]] = {
-    **dict.fromkeys(
-        ("__copy__", "__deepcopy__", "apply_values_transform", "copy", "dropnull", "empty", "pin_memory", "to",
-         "to_at_least_2d"), _copies
-    ),
-    **dict.fromkeys(("isnull", "to_numpy", "to_torch"), _copies_untyped),
+    **dict.fromkeys(("__copy__", "__deepcopy__", "copy", "pin_memory"), _copies(lambda array: array)),
+    **dict.fromkeys(("apply_values_transform", "empty", "to_at_least_2d"), _copies(shapes.anything)),
+    "dropnull": _copies(shapes.some_rows),
+    "isnull": _copies(shapes.anything, is_typed=False),
+    "to": _copies(shapes.retyped),
+    "to_numpy": _copies(shapes.in_library(torch=False), is_typed=False),
+    "to_torch": _copies(shapes.in_library(torch=True), is_typed=False),
     **dict.fromkeys(("__delattr__", "__delitem__"), _delete_by_name),
     **dict.fromkeys(("__getattr__", "__getattribute__", "__getitem__"), _read_by_name),
     **dict.fromkeys(("__setattr__", "__setitem__"), _set_by_name),
@@ -348,7 +371,9 @@ BATCH: Final[Mapping[str, MemberRow]] = {
     **dict.fromkeys(
         ("allclose", "hasnull", "is_empty", "meta", "shape", "to_list_of_dicts"), _reads
     ),
-    **dict.fromkeys(("replace_empty_batches_by_none", "set_rows", "to_numpy_", "to_torch_"), _changes_values),
+    **dict.fromkeys(("replace_empty_batches_by_none", "set_rows"), _changes(lambda array: array)),
+    "to_numpy_": _changes(shapes.in_library(torch=False)),
+    "to_torch_": _changes(shapes.in_library(torch=True)),
     **dict.fromkeys(("get_keys", "keys"), _keys),
     "cat_": _cat_to,
     "stack_": _join_to,
@@ -377,7 +402,8 @@ def call_member(machine: Machine, batch: Ref, name: str, call: Call) -> Value:
 def call_class_member(machine: Machine, name: str, call: Call) -> Value:
     """Call a member of Batch, or of a record, by the class."""
     if name in ("cat", "stack", "from_rows"):
-        return joined(machine, call, is_strict=name != "stack")
+        change = shapes.some_rows if name == "cat" else shapes.anything
+        return joined(machine, call, is_strict=name != "stack", change=change)
     if call.first is None or name not in MEMBERS:
         return UNKNOWN
     if name == "empty":
@@ -500,7 +526,7 @@ def _into(machine: Machine, call: Call, how: str) -> Value:
             code = report.EXTEND if how == "convert" else report.ARGUMENT
             text = report.lacking(name_of(cls), lacking, has_in(machine, source))
         machine.report(call.node, code, text, lacking, made_at(machine, source))
-    batch = join(machine, source)
+    batch = join(machine, source, lambda array: array)
     machine.write_batch(batch).declared = cls
     if call.has_more or how == "convert":
         machine.open_batch(batch)
@@ -530,7 +556,11 @@ def _with_targets(machine: Machine, call: Call) -> Value:
 
 
 def _copy(machine: Machine, call: Call) -> Value:
-    return machine.copied(call.first or UNKNOWN)
+    made = machine.copied(call.first or UNKNOWN)
+    for atom in made:
+        if isinstance(atom, Ref):
+            shapes.changed(machine, atom, shapes.anything)
+    return made
 
 
 def _chunk(machine: Machine, call: Call) -> Value:
@@ -559,7 +589,7 @@ def _conforms(machine: Machine, call: Call) -> Value:
 
 
 FUNCTIONS: Final[Mapping[str, FunctionRow]] = {
-    "cat": partial(joined, is_strict=True),
+    "cat": partial(joined, is_strict=True, change=shapes.some_rows),
     **dict.fromkeys(("restore", "stack"), joined),
     **dict.fromkeys(("add_gae", "add_nstep", "compute_nstep_return"), _with_targets),
     **dict.fromkeys(("repeat", "trim"), _copy),

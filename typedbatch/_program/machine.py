@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
+from typedbatch._program.arrays.declared import Declared
+from typedbatch._program.arrays.sizes import Name, Ranks
+from typedbatch._program.arrays.values import MisfitError
 from typedbatch._program.classes import attribute_of
 from typedbatch._program.frames import Attempt, Call, Frame
 from typedbatch._program.guards import Guards
@@ -19,9 +22,10 @@ from typedbatch._program.heap import (
     Place,
     ScopeObject,
 )  # fmt: skip
-from typedbatch._program.report import Finding, Step
+from typedbatch._program.report import Finding, Level, Misfit, Step
 from typedbatch._program.source import Program, Source
 from typedbatch._program.values import (
+    ARRAY,
     UNKNOWN,
     Atom,
     Class,
@@ -62,12 +66,26 @@ class Machine(Guards):
         started: Threads that are run again when all else is done, each with its arguments and what was found at first.
         later: Expressions that are kept, or given to a loop of events: a generator or coroutine runs some time later.
         attempts: Each ``try`` that the run is in, outermost first.
+        misfits: Shapes and dtypes that do not fit, by the lines by which the run came there.
+        ranks: The number of axes of each run of axes, as ``*b``, in a declared shape.
+        compared: Names of sizes that the program compares, which may be the same.
+        are_layers_changed: Whether a layer has been changed after it was made.
+        bits: Expressions with ``~`` that are meant for the bits of numbers.
+        choices: Above 0 in a call that may be of another function.
+        operation: The call or operator whose shapes are held against each other.
         trial: Guards and exits at the start of a round of a loop that is not the last; a read behind a condition of
             its own may find there what a later round sets.
     """
 
     def __init__(self, program: Program) -> None:
         super().__init__()
+        self.ranks = Ranks()
+        self.compared: set[Name] = set()
+        self.are_layers_changed = False
+        self.bits: set[ast.AST] = set()
+        self.choices = 0
+        self.operation: ast.AST | None = None
+        self.misfits: dict[tuple[Level, ...], Misfit] = {}
         self.program = program
         self.vocabulary = program.vocabulary
         self.attempts: list[Attempt] = []
@@ -131,8 +149,12 @@ class Machine(Guards):
         """Return the scope of a module that has run."""
         raise NotImplementedError
 
-    def fresh(self, cls: Atom) -> Value:
+    def fresh(self, cls: Atom, libraries: Sequence[bool | None] = ()) -> Value:
         """Return a value of a class of which nothing else is known."""
+        raise NotImplementedError
+
+    def declared_array(self, node: ast.expr | None) -> Declared | None:
+        """Return the array that an annotation declares."""
         raise NotImplementedError
 
     def run_unknown(self, function: Function | Method) -> None:
@@ -207,6 +229,26 @@ class Machine(Guards):
         finding = Finding(source.path, *start, *end, code, message, frozenset(names), trace, is_ignored)
         self.findings.setdefault((str(source.path), *start, tuple(sorted(finding.names))), finding)
         return True
+
+    def take_misfit(self, node: ast.AST | None, error: MisfitError) -> None:
+        """Take note of what does not fit. At the end of the run it is decided where that is reported."""
+        node = self.operation if node is None else node
+        is_hidden = self.quiet or self.choices or self._is_handled() or self._is_early()
+        if is_hidden or not isinstance(node, (ast.expr, ast.stmt)):
+            return
+        nodes = [*(frame.call for frame in self.frames[1:]), node]
+        levels = tuple(
+            Level(frame.source, frame.code, inner, self._is_certain_in(frame))
+            for frame, inner in zip(self.frames, nodes, strict=True)
+            if isinstance(inner, (ast.expr, ast.stmt))
+        )
+        if isinstance(nodes[-1], (ast.expr, ast.stmt)):
+            self.misfits.setdefault(levels, Misfit(levels, str(error), is_dtype=error.dtype))
+
+    def _is_certain_in(self, frame: Frame) -> bool:
+        """Return whether every call that is like one comes to where the run is."""
+        left = frame.returns or any(loop.breaks or loop.continues for loop in frame.loops)
+        return not left and all(guard in self.certain for guard in self.guards[frame.guarded :])
 
     def _is_handled(self) -> bool:
         """Return whether a ``try`` around handles a missing field; lambdas belong to the function around."""
@@ -343,6 +385,28 @@ class Machine(Guards):
         if source not in imported:
             imported[source] = None
             self._reached.clear()
+
+    def forget_arrays(self, atom: Atom) -> None:
+        """Take it that an array has another shape from here on, wherever it is held."""
+        for ref, found in self.heap.holders(atom):
+            match found:
+                case ScopeObject():
+                    names = self.write_scope(ref).names
+                    names.update({name: ARRAY for name, value in names.items() if atom in value})
+                case BatchObject():
+                    fields = self.write_batch(ref).fields
+                    fields.update({k: one._replace(value=ARRAY) for k, one in fields.items() if atom in one.value})
+                case InstanceObject():
+                    written = self.heap.write(ref)
+                    assert isinstance(written, InstanceObject)
+                    held = written.attributes
+                    held.update({name: ARRAY for name, value in held.items() if atom in value})
+                case ListObject():
+                    changed = self.heap.write(ref)
+                    assert isinstance(changed, ListObject)
+                    changed.items, changed.element = None, union(ARRAY, found.any_item)
+                case _:
+                    pass
 
     def escape_functions(self, call: Call) -> None:
         """Let go of the functions among the arguments of a call of something that keeps no batches."""

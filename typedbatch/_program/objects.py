@@ -6,6 +6,7 @@ import ast
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from typedbatch._program.arrays.values import Array as Known
 from typedbatch._program.frames import Frame
 from typedbatch._program.heap import (
     BatchObject,
@@ -29,6 +30,7 @@ from typedbatch._program.values import (
     Literal,
     Ref,
     Result,
+    Shaped,
     Value,
     is_numeric,
     text_of,
@@ -44,6 +46,7 @@ class Objects:
 
     Attributes:
         guards: Number of each condition that the run is behind, outermost first; those of loops are negative.
+        certain: Guards of the rounds of loops whose rounds are all known.
         many: Objects that stand for several, as the element of a list of any length: what is done to one of them is not
             done to all.
     """
@@ -52,12 +55,17 @@ class Objects:
         self.heap = Heap()
         self.frames: list[Frame] = []
         self.guards: tuple[int, ...] = ()
+        self.certain: set[int] = set()
         self.many: set[Atom] = set()
 
     @property
     def frame(self) -> Frame:
         """The call that the run is in."""
         return self.frames[-1]
+
+    def is_certain(self) -> bool:
+        """Return whether the run comes to where it is exactly as often as the program."""
+        return all(guard in self.certain for guard in self.guards)
 
     def round(self) -> int:
         """Return the number of the innermost round of a loop, or 0."""
@@ -105,12 +113,14 @@ class Objects:
         """Make a scope."""
         return self.heap.add(ScopeObject({}, parent))
 
-    def list_of(self, items: Iterable[Value] | None, element: Value = (), generator: int = 0) -> Value:
+    def list_of(
+        self, items: Iterable[Value] | None, element: Value = (), generator: int = 0, *, is_tuple: bool = False
+    ) -> Value:
         """Make a list of items, or of any number of an element."""
         known = None if items is None else tuple(items)
         if known is None:
             self.stand_for_several(element)
-        return (self.heap.add(ListObject(known, union(element, *(known or ())), generator)),)
+        return (self.heap.add(ListObject(known, union(element, *(known or ())), generator, is_tuple)),)
 
     def dict_of(self, items: Mapping[Any, Value], *, is_exact: bool = True, rest: Value = ()) -> Value:
         """Make a dict."""
@@ -181,6 +191,8 @@ class Objects:
             return made
         if isinstance(atom, Literal) and is_numeric(atom):
             return ARRAY[0]  # It may be changed in place.
+        if isinstance(atom, Shaped):
+            return atom if isinstance(atom.held, Known) else ARRAY[0]
         if found is None or isinstance(found, (BatchObject, InstanceObject)):
             return atom
         return UNKNOWN[0]
@@ -230,6 +242,9 @@ class Objects:
             found = self.object_at(atom)
             if isinstance(found, ListObject):
                 if not self.is_plain(found.any_item) or any(text_of((one,)) is not None for one in found.any_item):
+                    return False
+            elif isinstance(atom, External):
+                if not atom.name.startswith(("numpy.", "torch.")):
                     return False
             elif not isinstance(atom, (Array, Literal, Result)) and atom not in UNKNOWN:
                 return False

@@ -8,6 +8,10 @@ from typing import Final
 
 import numpy as np
 
+from typedbatch._program import shapes
+from typedbatch._program.arrays.sizes import Name, Size, named
+from typedbatch._program.arrays.values import Array as Known
+from typedbatch._program.arrays.values import Many, Scalar, Several, item_of
 from typedbatch._program.classes import attribute_of
 from typedbatch._program.containers import update, written_dict
 from typedbatch._program.frames import Call
@@ -27,6 +31,7 @@ from typedbatch._program.values import (
     Partial,
     Ref,
     Result,
+    Shaped,
     Value,
     constant,
     is_numeric,
@@ -36,7 +41,7 @@ from typedbatch._program.values import (
 from typedbatch.batch import Batch
 
 KEEPS_NOTHING: Final = frozenset({
-    "asyncio", "contextlib", "gymnasium", "jaxtyping", "json", "logging", "math", "numpy", "os", "pathlib",
+    "asyncio", "contextlib", "einops", "gymnasium", "jaxtyping", "json", "logging", "math", "numpy", "os", "pathlib",
     "pickle", "pprint", "random", "re", "statistics", "string", "sys", "threading", "time", "torch", "tqdm",
     "typedbatch", "typing", "warnings",
 })  # fmt: skip
@@ -78,8 +83,12 @@ def call_external(machine: Machine, name: str, call: Call) -> Value:
         machine.escape_all(call)
         return (Result(name),) if rest else UNKNOWN
     machine.escape_functions(call)
-    if root in ("numpy", "torch"):
+    if root in ("einops", "numpy", "torch"):
         is_plain = all(machine.is_plain(value) for value in call.values())
+        is_known = is_plain or name.startswith(("torch.nn.", "torch.compile", "torch.jit."))
+        known = shapes.call_function(machine, name, call) if is_known else None
+        if known:
+            return known
         if rest in _MAKE_ARRAYS:
             if not is_plain:  # An array of objects holds them.
                 machine.escape_all(call)
@@ -94,7 +103,7 @@ def _choice(machine: Machine, call: Call) -> Value:
     """Choose an item, which may be the name of a field, or a number below one."""
     machine.escape_functions(call)
     first = call.first or UNKNOWN
-    return first if all(map(is_numeric, first)) else machine.iterate(first, call.node)[1]
+    return ARRAY if all(map(is_numeric, first)) else machine.iterate(first, call.node)[1]
 
 
 def _duplicate(machine: Machine, call: Call) -> Value:
@@ -233,6 +242,12 @@ def _enumerate(machine: Machine, call: Call) -> Value:
 def _zip(machine: Machine, call: Call) -> Value:
     if call.is_starred:
         return UNKNOWN
+    arrays = [shapes.array_in(value) for value in call.args]
+    known_arrays = [array for array in arrays if array is not None and array.axes]
+    if arrays and len(known_arrays) == len(arrays):
+        sizes = [array.axes[0].size for array in known_arrays if array.axes]
+        count = sizes[0] if all(size == sizes[0] for size in sizes) else None
+        return (Shaped(Many(Several(tuple(map(item_of, known_arrays))), count)),)
     given = [machine.iterate(value, call.node) for value in call.args]
     any_tuple = machine.list_of([union(element, *(items or ())) for items, element in given])
     known = [items for items, _ in given if items is not None]
@@ -339,6 +354,23 @@ def _number(machine: Machine, call: Call) -> Value:
     return ARRAY
 
 
+def _range(machine: Machine, call: Call) -> Value:
+    machine.escape_functions(call)
+    stop = shapes.lift(machine, call.first or ()) if len(call.args) == 1 else None
+    index = named(Name("i", machine.next_frame(), opaque=True))
+    return (Shaped(Many(index, stop if isinstance(stop, Size) else None)),)
+
+
+def _length(machine: Machine, call: Call) -> Value:
+    held = shapes.lift(machine, call.first or ())
+    return shapes.lower(held.axes[0].size) if isinstance(held, Known) and held.axes else _number(machine, call)
+
+
+def _scalar(machine: Machine, call: Call) -> Value:
+    machine.escape_functions(call)
+    return (Shaped(Scalar()),)
+
+
 ROWS: Final[Mapping[str, Row]] = {
     **dict.fromkeys(("copy.deepcopy", "pickle.dumps", "pickle.loads"), _duplicate_deeply),
     **dict.fromkeys(("threading.Thread", "threading.Timer", "multiprocessing.Process"), _thread),
@@ -361,9 +393,16 @@ ROWS: Final[Mapping[str, Row]] = {
     **dict.fromkeys(("builtins.dict", "collections.OrderedDict"), _dict),
     **dict.fromkeys(("builtins.max", "builtins.min"), _extreme),
     **dict.fromkeys(
-        ("builtins.abs", "builtins.float", "builtins.int", "builtins.len", "builtins.range", "builtins.round"), _number
+        ("builtins.abs", "builtins.int", "builtins.round"), _number
     ),
     "asyncio.gather": _gather,
+    "builtins.range": _range,
+    "builtins.float": _scalar,
+    "builtins.len": _length,
+    **dict.fromkeys(
+        ("math.cos", "math.exp", "math.fabs", "math.log", "math.log10", "math.log2", "math.pow", "math.sin",
+         "math.sqrt"), _scalar
+    ),
     "builtins.enumerate": _enumerate,
     "builtins.filter": _filter,
     "builtins.getattr": _getattr,

@@ -1,4 +1,4 @@
-"""Definitions of a program that may have to do with batches, by the names that they use.
+"""Definitions of a program that may have to do with batches or shapes, by the names that they use.
 
 Of a large program most functions have not. To run those that nothing calls would find nothing, and take long.
 """
@@ -8,17 +8,15 @@ from __future__ import annotations
 import ast
 from bisect import bisect_right
 from collections.abc import Iterator
-from typing import Final
 
-from typedbatch._program.source import Program, Source
+from typedbatch._program.source import Program, Source, counts
 
-_LIBRARY: Final = "typedbatch"
 _Unit = tuple[Source, int]
 """A statement at the top of a file."""
 
 
 class Relevance:
-    """The statements at the tops of files that use typedbatch, or what another such statement defines."""
+    """The statements at the tops of files that use typedbatch or jaxtyping, or what another such statement defines."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
@@ -33,7 +31,7 @@ class Relevance:
         todo: list[_Unit] = []
         for source in program.sources:
             for at, (names, imports) in enumerate(source.vocabulary.uses):
-                if any(name.partition(".")[0] == _LIBRARY for name in imports):
+                if any(map(counts, imports)):
                     todo.append((source, at))
                 used = [one for name in (*names, "*") for one in self._defining.get((source, name), ())]
                 for other in [*used, *(one for name in imports for one in self._imported(name, source))]:

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from typedbatch._names import nearest
+from typedbatch._program.source import Source
+from typedbatch._program.values import Code
 
 FIELD, MAYBE, ARGUMENT, EXTEND = "batch-field", "batch-maybe-field", "batch-argument", "batch-extend"
+SHAPE, DTYPE = "batch-shape", "batch-dtype"
+SHAPES = (SHAPE, DTYPE)
 
 
 @dataclass(frozen=True)
@@ -18,6 +24,32 @@ class Step:
     path: Path
     line: int
     text: str
+
+
+class Level(NamedTuple):
+    """A call that the run is in, or the top of a module, and where it is there.
+
+    Attributes:
+        code: The function; None for a module.
+        is_certain: Whether every call of it with the same arguments comes to the operation.
+    """
+
+    source: Source
+    code: Code | None
+    node: ast.expr | ast.stmt
+    is_certain: bool = True
+
+
+class Misfit(NamedTuple):
+    """Shapes or dtypes that do not fit.
+
+    Attributes:
+        levels: Where, from the outermost call to the operation.
+    """
+
+    levels: tuple[Level, ...]
+    text: str
+    is_dtype: bool
 
 
 @dataclass(frozen=True)

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import ast
 import sys
+from collections.abc import Collection
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, Final
 from typing import Literal as OneOf
 
-from typedbatch._program.classes import attribute_of, declared_fields, lineage
+from typedbatch._program.arrays.sizes import Ranks
+from typedbatch._program.classes import attribute_of, declared_arrays, declared_fields, lineage
 from typedbatch._program.frames import Call, Frame
 from typedbatch._program.heap import BatchObject, DictObject, Field, InstanceObject, ListObject, ScopeObject
 from typedbatch._program.machine import BudgetError
-from typedbatch._program.report import Outcome
+from typedbatch._program.misfits import finding_of
+from typedbatch._program.report import SHAPES, Finding, Outcome
 from typedbatch._program.source import Program, Source
 from typedbatch._program.statements import Statements
 from typedbatch._program.values import (
@@ -56,11 +60,13 @@ _OF_ANNOTATIONS: Final = ("jaxtyping", "torch", "typedbatch", "typing")
 class Run(Statements):
     """A run of a whole program."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, ranks: Ranks) -> None:
         super().__init__(program)
+        self.ranks = ranks
         self._scopes: dict[Source, Ref] = {}
         self._defined_codes: list[Code] = []
         self._owners: dict[Code, Ref] = {}
+        self._alone: dict[Code, Collection[ast.AST]] = {}
         """Functions, each with the scope in which it was defined last."""
         self._statements |= {
             ast.AsyncFunctionDef: self._function,
@@ -88,14 +94,61 @@ class Run(Statements):
             self._open_shared()
         self.is_alone = True
         for at, code in enumerate(self._defined_codes):  # More are added while functions run.
-            is_relevant = not code.has_run and self.relevance.covers(code.module, code.node.lineno)
+            is_relevant = self.relevance.covers(code.module, code.node.lineno)
             if is_relevant and not isinstance(code.node, ast.Lambda) and self.steps < self.most_steps:
                 left = (self.most_steps - self.steps) // (len(self._defined_codes) - at)
                 self.share = max(_LEAST_SHARE, left) // 2
                 self.share_end = self.steps + self.share
-                self._run_alone(code, self._owners[code])
-        found = sorted(self.findings.values(), key=lambda one: (one.path, one.line, one.column, one.message))
+                if not code.has_run:
+                    self._run_alone(code, self._owners[code])
+                elif self._declares_shapes(code):
+                    self._misfits_alone(code)
+        found = [*self.findings.values(), *self._placed()]
+        found.sort(key=lambda one: (one.path, one.line, one.column, one.message))
         return Outcome(found, self.unfinished)
+
+    def _placed(self) -> list[Finding]:
+        """Return the reports of shapes that do not fit, one for each place."""
+        placed = dict[tuple[Path, int, int], Finding]()
+        for misfit in [*self.misfits.values()]:
+            finding = finding_of(misfit, self._misfits_alone)
+            if finding is not None:
+                placed.setdefault((finding.path, finding.line, finding.column), finding)
+        return [*placed.values()]
+
+    def _misfits_alone(self, code: Code) -> Collection[ast.AST]:
+        """Return where shapes do not fit in a function that is called with what its annotations say."""
+        if code not in self._alone:
+            self._alone[code] = ()
+            if code in self._owners and not isinstance(code.node, ast.Lambda):
+                findings, self.findings = self.findings, {}
+                misfits, self.misfits = self.misfits, {}
+                self.share, self.share_end = _LEAST_SHARE, self.steps + _LEAST_SHARE
+                self._run_alone(code, self._owners[code])
+                self._alone[code] = {levels[0].node for levels in self.misfits}
+                self.findings, self.misfits = findings, {**misfits, **self.misfits}
+        return self._alone[code]
+
+    def _declares_shapes(self, code: Code) -> bool:
+        """Return whether a function declares the shape of its result, or of a parameter or what that holds."""
+        args = code.node.args
+        parameters = [one.annotation for one in (*args.posonlyargs, *args.args, *args.kwonlyargs)]
+        annotations = [one for one in (*parameters, code.returns) if one is not None]
+        if not annotations:
+            return False
+        self.enter(Frame(None, code.module, self._scopes[code.module], 0))
+        try:
+            return any(map(self._declares_shape, annotations))
+        finally:
+            self.exit()
+
+    def _declares_shape(self, annotation: ast.expr) -> bool:
+        if self.declared_array(annotation) is not None:
+            return True
+        if isinstance(annotation, ast.Subscript) and last_name(annotation.value) in ("tuple", "Tuple"):
+            parts = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
+            return any(map(self._declares_shape, parts))
+        return any(declared_arrays(cls, (True,)) for cls in self.classes_in(annotation) or ())
 
     def _begin_again(self) -> None:
         self.frames, self.guards, self.exits, self.quiet, self.trial = [], (), 0, 0, None
@@ -146,8 +199,7 @@ class Run(Statements):
         declared = declared_fields(code.owner)
         if declared is None:
             return self.instance(code.owner)
-        fields = dict.fromkeys(sorted(declared.required | declared.optional), UNKNOWN)
-        return (self.batch(fields, is_open=True, declared=code.owner),)
+        return (self.batch(self.fields_of(code.owner, declared), is_open=True, declared=code.owner),)
 
     # Modules
 
@@ -350,6 +402,9 @@ class Run(Statements):
             pass
         elif code.kind == "property" and "Protocol" in base_names_of_own(cls) and declared_fields(cls) is not None:
             cls.fields[node.name] = False
+            array = self.declared_field(node.returns) if node.returns is not None else None
+            if array is not None:
+                cls.arrays[node.name] = array
         else:
             self._set_in_class(cls, node.name, value)
 
@@ -363,6 +418,9 @@ class Run(Statements):
         if name == "meta":
             return
         cls.fields[name] = node.value is not None or bool(annotated & {"NotRequired", "Maybe"})
+        array = self.declared_field(node.annotation)
+        if array is not None:
+            cls.arrays[name] = array
         if isinstance(node.value, ast.Call) and last_name(node.value.func) == "field":
             for keyword in node.value.keywords:
                 if keyword.arg == "default_factory":
@@ -384,6 +442,29 @@ def run(program: Program) -> Outcome:
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, _RECURSION))
     try:
-        return Run(program).run()
+        ranks = Ranks()
+        outcome = Run(program, ranks).run()
+        for others in ranks.of_all():
+            if any(one.code in SHAPES for one in outcome.findings):
+                other = Run(program, others).run()
+                outcome = Outcome(_certain(outcome.findings, other.findings), outcome.unfinished)
+        return outcome
     finally:
         sys.setrecursionlimit(limit)
+
+
+def _certain(findings: list[Finding], others: list[Finding]) -> list[Finding]:
+    """Return findings without those of shapes that depend on the number of axes of a run, as ``*b``.
+
+    What comes after another mismatch is not known for the other number, and so stays.
+    """
+    places = {(one.path, one.line, one.column) for one in others if one.code in SHAPES}
+    mine = {(one.path, one.line, one.column) for one in findings}
+    new = [(path, line) for path, line, column in places if (path, line, column) not in mine]
+    return [
+        one
+        for one in findings
+        if one.code not in SHAPES
+        or (one.path, one.line, one.column) in places
+        or any(path == one.path and line <= one.line for path, line in new)
+    ]

@@ -8,15 +8,22 @@ from __future__ import annotations
 import importlib
 import inspect
 import typing
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final, NamedTuple
 
+from typedbatch._core.kinds import Kind
+from typedbatch._markers import Steps
+from typedbatch._program.arrays.declared import ONE_PER_STEP, STEPS_FIRST
+from typedbatch._program.arrays.declared import Declared as DeclaredArray
+from typedbatch._program.arrays.dtypes import BOOL, NUMBERS
 from typedbatch.batch import Batch
 from typedbatch.errors import DeclarationError
 from typedbatch.protocols import BatchProtocol
 from typedbatch.schema import schema_of
 
 _PACKAGE: Final = "typedbatch"
+_LIBRARIES: Final = (Kind.ARRAY, Kind.TENSOR)
 MEMBERS: Final = frozenset({*dir(Batch), "meta"})
 """Names that a batch has beside its fields."""
 
@@ -26,6 +33,18 @@ class Declared(NamedTuple):
 
     required: frozenset[str]
     optional: frozenset[str]
+
+
+class ShippedArray(NamedTuple):
+    """A declared array of a field.
+
+    Attributes:
+        array: Its shape and dtype.
+        parameter: Index of the type parameter that says whether it is torch's; None if the declaration does.
+    """
+
+    array: DeclaredArray
+    parameter: int | None
 
 
 class Parameter(NamedTuple):
@@ -64,6 +83,40 @@ def declared_by(cls: object) -> Declared | None:
         return Declared(frozenset(), frozenset())
     optional = frozenset(field.name for field in fields if field.optional)
     return Declared(frozenset(field.name for field in fields) - optional, optional)
+
+
+@cache
+def arrays_of(cls: object) -> Mapping[str, ShippedArray]:
+    """Return the declared shapes of the required fields of a record or protocol of this package."""
+    if declared_by(cls) is None:
+        return {}
+    found: dict[str, ShippedArray] = {}
+    for field in schema_of(cls).fields:
+        if field.optional or len(field.options) != 1 or field.options[0].kind not in _LIBRARIES:
+            continue
+        option = field.options[0]
+        dtypes = _dtypes_of(option.dtypes)
+        shape = {Steps.ONE: ONE_PER_STEP, Steps.FIRST: STEPS_FIRST}.get(field.steps)
+        if (shape is None and not option.shape.dims[:1]) or not option.shape.dims[0].implied:
+            shape = option.shape
+        if shape is not None:
+            array = DeclaredArray(shape, dtypes, torch=option.kind is Kind.TENSOR)
+            found[field.name] = ShippedArray(array, field.parameter)
+    return found
+
+
+def _dtypes_of(dtypes: Any) -> frozenset[str] | None:
+    """Return the names of dtypes that a field may have; None for any."""
+    if dtypes is None:
+        return None
+    return (
+        frozenset(
+            name
+            for name in BOOL | NUMBERS
+            if any(name == one if isinstance(one, str) else one.match(name) is not None for one in dtypes.names)
+        )
+        or None
+    )
 
 
 @cache

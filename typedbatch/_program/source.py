@@ -27,6 +27,8 @@ _WHOLE: Final = re.compile(r"#\s*(?:type:\s*ignore|mypy:\s*ignore-errors)\b(?!\[
 _PARENTS: Final = {"batch-field": "attr-defined", "batch-argument": "arg-type"}
 """Codes of mypy that a comment may name in place of ours."""
 _LIBRARY: Final = "typedbatch"
+_LIBRARIES: Final = (_LIBRARY, "jaxtyping")
+"""Libraries by whose import a program asks to be checked: batches, and declared shapes."""
 _MOST_FOLDERS: Final = 20_000
 _MOST_BYTES: Final = 5 * 2**20
 _ROOTS: Final = ("pyproject.toml", "setup.cfg", "setup.py", "mypy.ini", ".git")
@@ -188,9 +190,9 @@ def files_in(root: Path) -> Iterator[Path]:
 def programs_of(
     files: Iterable[Path], read: Reader = read_text, asked: Collection[Path] | None = None
 ) -> list[Program]:
-    """Return the programs among files, without those that do not import typedbatch.
+    """Return the programs among files, without those that import neither typedbatch nor jaxtyping.
 
-    Files that cannot be read or parsed are left out. Those of which no import leads to typedbatch are not parsed.
+    Files that cannot be read or parsed are left out. Those of which no import leads to these are not parsed.
 
     Args:
         files: The files.
@@ -203,16 +205,25 @@ def programs_of(
         if location.name.partition(".")[0] != _LIBRARY:
             with suppress(OSError, SyntaxError):
                 texts[location] = read(file)
-    if not any(_LIBRARY in text for text in texts.values()):
+    if not any(map(_may_count, texts.values())):
         return []
     programs: list[Program] = []
     for group in _groups(texts):
         is_asked = asked is None or any(location.path in asked for location in group)
-        if is_asked and any(_LIBRARY in texts[location] for location in group):
+        if is_asked and any(_may_count(texts[location]) for location in group):
             sources = [found for one in group if (found := _parsed(one, texts[one])) is not None]
-            if any(name.partition(".")[0] == _LIBRARY for source in sources for name in source.vocabulary.imports):
+            if any(counts(name) for source in sources for name in source.vocabulary.imports):
                 programs.append(Program(sources))
     return programs
+
+
+def counts(name: str) -> bool:
+    """Return whether an import by a full name is of batches or declared shapes."""
+    return name.partition(".")[0] in _LIBRARIES
+
+
+def _may_count(text: str) -> bool:
+    return any(library in text for library in _LIBRARIES)
 
 
 def _groups(texts: Mapping[Location, str]) -> Iterable[list[Location]]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
+from typedbatch._program import shapes
 from typedbatch._program.classes import declared_fields
 from typedbatch._program.contexts import Contexts, handled
 from typedbatch._program.frames import Attempt, Call, Loop
@@ -20,6 +21,7 @@ from typedbatch._program.values import (
     Atom,
     External,
     Literal,
+    Made,
     Member,
     Ref,
     Result,
@@ -146,6 +148,7 @@ class Statements(Contexts):
             value = self.evaluate(node.value)
             if self.is_alive():
                 self.need_annotated(node.annotation, value, node.value)
+                value = self.check_assigned(node, value)
             self.assign(node.target, self.annotated(node.annotation) if value == UNKNOWN else value)
 
     def _augmented(self, node: ast.AugAssign) -> None:
@@ -161,9 +164,11 @@ class Statements(Contexts):
             )
             self.call(members, Call([right], node=node))
         else:
-            self.operated(left, right, node.op)
-            if left not in (ARRAY, UNKNOWN):
-                self.assign(node.target, UNKNOWN)
+            made = shapes.assigned_in_place(self, left, right, shapes.SIGNS[type(node.op)], node)
+            if made is None:
+                self.operated(left, right, node.op, node)
+            if made is not None or left not in (ARRAY, UNKNOWN):
+                self.assign(node.target, made or UNKNOWN)
 
     def _delete(self, node: ast.Delete) -> None:
         for target in node.targets:
@@ -171,6 +176,7 @@ class Statements(Contexts):
                 self.delete_attribute(self.evaluate(target.value), target.attr, target)
             elif isinstance(target, ast.Subscript):
                 value, index = self.evaluate(target.value), self.evaluate(target.slice)
+                self.are_layers_changed |= any(isinstance(atom, Made) for atom in value)
                 if self.is_alive():
                     self._delete_item(value, index, target)
 
@@ -260,6 +266,8 @@ class Statements(Contexts):
 
     def _assert(self, node: ast.Assert) -> None:
         truth = self.truth(self.evaluate(node.test))
+        if truth is None:
+            self.forget_asked(node.test)
         self.narrow(node.test, holds=True)
         self._note_raised()
         self.may_raise()
@@ -346,7 +354,8 @@ class Statements(Contexts):
                 self._loop(node, [partial(self.assign, node.target, element)] * self._rounds())
         else:
             any_item = union(element, *(items or ()))
-            self._loop(node, [partial(self.assign, node.target, any_item)] * self._rounds())
+            begins = [partial(self.assign, node.target, any_item)] * self._rounds()
+            self._loop(node, begins, is_entered=bool(items) or shapes.is_never_empty(self, iterated))
 
     def _while(self, node: ast.While) -> None:
         def begin() -> None:
@@ -362,9 +371,21 @@ class Statements(Contexts):
         return max(1, _ROUNDS - max(0, within - 1))
 
     def _loop(
-        self, node: ast.For | ast.AsyncFor | ast.While, rounds: Sequence[Callable[[], None]], *, is_known: bool = False
+        self,
+        node: ast.For | ast.AsyncFor | ast.While,
+        rounds: Sequence[Callable[[], None]],
+        *,
+        is_known: bool = False,
+        is_entered: bool = False,
     ) -> None:
-        """Run the rounds of a loop. Unless their number is known, each may be the last."""
+        """Run the rounds of a loop. Unless their number is known, each may be the last, or there may be none.
+
+        Args:
+            node: The loop.
+            rounds: Functions that begin each round.
+            is_known: Whether the number of rounds is known.
+            is_entered: Whether there is a round.
+        """
         guards, loop, moving = self.guards, Loop(self.heap.begin()), dict[str, Value]()
         self.frame.loops.append(loop)
         self.frame.varying.append(set() if isinstance(node, ast.While) else names_in(node.target))
@@ -374,6 +395,8 @@ class Statements(Contexts):
             trial, loop.round_mark = self.trial, self.heap.begin()
             loop.continues = []
             self.guard(is_loop=True)
+            if is_known or (is_entered and number == 1):
+                self.certain.add(self.guards[-1])
             if not is_known and number < len(rounds) and self.trial is None:
                 self.trial = (len(self.guards), self.exits)
             begin()
@@ -433,6 +456,7 @@ class Statements(Contexts):
             code = self.frame.code
             if code is not None and code.returns is not None and node.value is not None and not code.is_generator:
                 self.need_annotated(code.returns, value, node.value)
+                value = self.checked_result(code.returns, value, node.value)
             self.frame.returns.append((value, self.heap.since(self.frame.mark)))
         self.leave()
 

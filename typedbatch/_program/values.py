@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 from typing import Final
 from typing import Literal as OneOf
 
+from typedbatch._program.arrays.declared import Declared
+from typedbatch._program.arrays.values import Distribution, Layer, Layers, Plain
+from typedbatch._program.arrays.values import Literal as PlainLiteral
 from typedbatch._program.source import Source
 
 _MOST = 10
@@ -30,6 +33,13 @@ class Array(Atom):
     """An array, a tensor or a number."""
 
     __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Shaped(Array):
+    """An array of which a shape or dtype is known, a size, a slice, or a tuple of these."""
+
+    held: Plain
 
 
 class Ref(Atom):
@@ -61,6 +71,13 @@ class Result(Atom):
     """A value that a call of something external returned, which is not an object of the program."""
 
     name: str
+
+
+@dataclass(frozen=True, slots=True)
+class Made(Result):
+    """A layer or distribution of torch's, or ``...``."""
+
+    held: Layer | Layers | Distribution | PlainLiteral
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +113,11 @@ class Code:
         self.is_generator = self.node in self.module.vocabulary.generators
 
     @property
+    def shown(self) -> str:
+        """Name of the function, and of its class, as mypy writes them."""
+        return f'"{self.name}" of "{self.owner.name}"' if self.owner is not None else f'"{self.name}"'
+
+    @property
     def returns(self) -> ast.expr | None:
         """Annotation of the result."""
         return None if isinstance(self.node, ast.Lambda) else self.node.returns
@@ -107,6 +129,7 @@ class Class(Atom):
 
     Attributes:
         fields: Names that are annotated in its body, and whether each may be left out.
+        arrays: Declared shapes of the fields.
         derived: Classes that name it as a base.
         has_metaclass: Whether a class of its own makes the instances.
     """
@@ -116,8 +139,16 @@ class Class(Atom):
     bases: list[Atom]
     attributes: dict[str, Value] = field(default_factory=dict[str, "Value"])
     fields: dict[str, bool] = field(default_factory=dict[str, bool])
+    arrays: dict[str, Declared] = field(default_factory=dict[str, Declared])
     derived: list[Class] = field(default_factory=list["Class"])
     has_metaclass: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Annotation(Atom):
+    """An annotation that declares the shape of an array, to which a program gives a name."""
+
+    declared: Declared
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,12 +21,16 @@ from typedbatch._program.run import run
 from typedbatch._program.source import Program, files_in, programs_of, root_of
 from typedbatch.mypy import messages
 from typedbatch.mypy.batches.texts import text_in, unsaved_in, version_of
+from typedbatch.mypy.engine.report import DTYPE, SHAPE
 from typedbatch.mypy.internals import Api, depend, errors_of, publish, reporting_for
 from typedbatch.mypy.settings import wants_own_codes
 
 TEXTS: Final = "_<texts>"
 """Name of the symbol of a file that changes with the texts of its program."""
-_CODES: Final = {code.code: code for code in (messages.FIELD, messages.MAYBE, messages.ARGUMENT, messages.EXTEND)}
+_SHAPES: Final = {code.code: code for code in (SHAPE, DTYPE)}
+_CODES: Final = _SHAPES | {
+    code.code: code for code in (messages.FIELD, messages.MAYBE, messages.ARGUMENT, messages.EXTEND)
+}
 _QUOTED: Final = re.compile(r'"(\w+)"')
 _IGNORED: Final = re.compile(r"#\s*type:\s*ignore\[[^\]]*\b(return-value|assignment|list-item|dict-item|type-var)\b")
 """A comment that ignores what mypy itself says of a batch."""
@@ -176,6 +180,8 @@ def _says(info: ErrorInfo, finding: Finding) -> bool:
     lines = {finding.line, *(step.line for step in finding.trace if step.path == finding.path)}
     is_shown = not wants_own_codes() or (info.code is not None and info.code.code in _CODES)
     is_there = info.severity == "error" and info.line in lines and is_shown
+    if finding.code in _SHAPES:
+        return is_there and info.code is not None and info.code.code in _SHAPES
     return is_there and not finding.names.isdisjoint(_QUOTED.findall(info.message))
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from typedbatch._program.arrays.declared import ONE_PER_STEP, STEPS, Declared
 from typedbatch._program.arrays.dtypes import told
 from typedbatch._program.arrays.sizes import Name, Ranks, Size, differ, named, number
-from typedbatch._program.arrays.values import MORE, UNKNOWN, Array, Axis, MisfitError, Record, shown
+from typedbatch._program.arrays.values import MORE, UNKNOWN, Array, Axis, MisfitError, Record, Several, Value, shown
 from typedbatch.schema.dims import ROWS, Dim, Sort, compute
 
 Sizes = dict[str, Size | None]
@@ -203,3 +204,23 @@ def _bind_run(declared: Declared, run: tuple[Axis, ...], axes: tuple[Axis, ...],
         what = "one number per step" if declared.shape == ONE_PER_STEP else str(declared.shape)
         name = "the steps are" if dim == STEPS else f"{dim} is"
         raise MisfitError(f"takes {what}, got {shown(axes)}; {name} {shown(before)} here")
+
+
+def refined(declared: Value, found: Value) -> Value:
+    """Return what a declaration and the body say together; a number that is declared goes first."""
+    if declared is None or found is None:
+        return found if declared is None else declared
+    if isinstance(declared, Several) and isinstance(found, Several) and len(declared.items) == len(found.items):
+        return replace(declared, items=tuple(map(refined, declared.items, found.items)))
+    if not isinstance(declared, Array) or not isinstance(found, Array) or declared.torch != found.torch:
+        return declared
+    dtypes = declared.dtypes if found.dtypes is None else found.dtypes
+    if declared.axes is None or found.axes is None or len(declared.axes) != len(found.axes):
+        return Array(found.axes if declared.axes is None else declared.axes, dtypes, declared.torch)
+    axes = tuple(map(_refined_axis, declared.axes, found.axes))
+    return Array(axes, dtypes, declared.torch)
+
+
+def _refined_axis(declared: Axis, found: Axis) -> Axis:
+    fixed = declared.size is not None and declared.size.number is not None
+    return declared if fixed or found.size is None or declared.step else Axis(found.size)

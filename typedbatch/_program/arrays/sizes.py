@@ -19,10 +19,14 @@ class Ranks:
 
     Args:
         chosen: Other numbers.
+        axes: The number of axes of all others.
+        without: Text of a run that may be empty and is, whatever function or batch it belongs to.
     """
 
-    def __init__(self, chosen: Mapping[Key, int] | None = None) -> None:
+    def __init__(self, chosen: Mapping[Key, int] | None = None, axes: int = 1, without: str = "") -> None:
         self._chosen = dict(chosen or {})
+        self._axes = axes
+        self._without = without
         self._met: dict[Key, bool] = {}
         self._owners: dict[int, int] = {}
         self.asked_rank = False
@@ -40,7 +44,15 @@ class Ranks:
         if key not in self._met and len(self._met) == _MOST:
             return None
         self._met.setdefault(key, may_be_empty)
-        return self._chosen.get(key, 1)
+        axes = 0 if run == self._without else self._axes
+        return self._chosen.get(key, axes if axes or may_be_empty else 1)
+
+    def of_all(self) -> Iterator[Ranks]:
+        """Yield other numbers of axes: the same for all runs, and none for those of one text that may be empty."""
+        if self._met:
+            yield from (Ranks(axes=axes) for axes in (2, 3, 0))
+        texts = sorted({text for (text, _), may_be_empty in self._met.items() if may_be_empty})
+        yield from (Ranks(without=text) for text in texts if len(texts) > 1)
 
     def others(self) -> Iterator[Ranks]:
         """Yield other numbers of axes, for one run each, and for all of them."""

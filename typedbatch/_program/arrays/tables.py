@@ -6,6 +6,8 @@ from typing import Final
 
 from typedbatch._program.arrays import (
     arranging,
+    converting,
+    distributions,
     elementwise,
     joining,
     layers,
@@ -16,7 +18,8 @@ from typedbatch._program.arrays import (
     reducing,
     windows,
 )
-from typedbatch._program.arrays.values import Operation
+from typedbatch._program.arrays.sizes import number
+from typedbatch._program.arrays.values import Arguments, Array, DType, Layer, Operation, Several, Value
 
 _ROOMS = (
     *(elementwise, making, joining, reducing, arranging, picking, losses, products),
@@ -26,10 +29,79 @@ _ROOMS = (
 FUNCTIONS: Final[dict[str, Operation]] = {name: call for room in _ROOMS for name, call in room.FUNCTIONS.items()}
 """Functions of numpy, torch and torch.nn.functional."""
 METHODS: Final[dict[str, Operation]] = {name: call for room in _ROOMS for name, call in room.METHODS.items()}
-"""Methods of arrays and tensors."""
+"""Methods of arrays and tensors that compute."""
+CONVERSIONS: Final = converting.METHODS
+"""Methods of arrays and tensors that convert."""
+OF_DISTRIBUTIONS: Final = distributions.METHODS
+"""Methods of distributions."""
 ATTRIBUTES: Final[dict[str, Operation]] = arranging.ATTRIBUTES
 """``x.T``, ``x.mT``."""
 RESHAPED_IN_PLACE: Final = frozenset(
     {"unsqueeze_", "squeeze_", "t_", "transpose_", "swapaxes_", "resize_", "resize", "resize_as_", "set_"}
 )
 """What gives an array another shape without making another array."""
+KEEPS_LAYER: Final = frozenset({
+    "apply", "bfloat16", "cpu", "cuda", "double", "eval", "float", "half", "requires_grad_", "share_memory", "to",
+    "train", "type",
+})  # fmt: skip
+"""Methods of a layer that return the layer itself."""
+CHANGES_LAYER: Final = frozenset({
+    "append", "extend", "insert", "load_state_dict_", "pop", "register_forward_hook", "register_forward_pre_hook",
+    "set_submodule", "__setitem__", "__delitem__", "add_module", "register_module", "register_parameter",
+})  # fmt: skip
+"""Methods that change a layer, or what it returns."""
+KEEPS_ARGUMENT: Final = frozenset({
+    "torch.compile", "torch.jit.script", "torch.nn.DataParallel", "torch.nn.Parameter", "torch.nn.Buffer",
+    "torch.nn.parallel.DataParallel", "torch.nn.parallel.DistributedDataParallel", "torch.nn.parameter.Buffer",
+    "torch.nn.parameter.Parameter", "torch.nn.utils.parametrizations.orthogonal",
+    "torch.nn.utils.parametrizations.spectral_norm", "torch.nn.utils.parametrizations.weight_norm",
+    "torch.nn.utils.spectral_norm", "torch.nn.utils.weight_norm",
+})  # fmt: skip
+"""Functions that return the layer, module or array that they are given."""
+_HOMES: Final = frozenset({"numpy", "torch", "torch.nn.functional", "torch.nn.utils.rnn"})
+
+
+def operation_named(name: str) -> tuple[Operation, bool] | None:
+    """Return a function, layer or distribution by its full name, and whether it is of torch; None for others."""
+    home, _, last = name.rpartition(".")
+    if home in _HOMES:
+        found, torch = FUNCTIONS.get(last), home != "numpy"
+    elif home == "numpy.random":
+        found, torch = making.DRAWS.get(last), False
+    elif home == "einops":
+        found, torch = products.EINOPS_FUNCTIONS.get(last), True
+    elif home.startswith("torch.distributions"):
+        found = distributions.divergence if last == "kl_divergence" else distributions.CONSTRUCTORS.get(last)
+        torch = True
+    elif home.startswith("torch.nn"):
+        found, torch = layer_named(last), True
+    else:
+        return None
+    return None if found is None else (found, torch)
+
+
+def layer_named(name: str) -> Operation | None:
+    """Return what constructs a layer of torch's; None for a class that is not followed."""
+    constructor = layers.LAYERS.get(name)
+    if constructor is None:
+        return None
+
+    def construct(made: Arguments) -> Layer:
+        attributes = layers.ATTRIBUTES[name](made) if name in layers.ATTRIBUTES else {}
+        return Layer(constructor(made), attributes=attributes)
+
+    return construct
+
+
+def attribute_of(array: Array, name: str) -> Value:
+    """Return an attribute of an array or tensor; None if it is not known."""
+    if name == "shape":
+        return None if array.axes is None else Several(tuple(axis.size for axis in array.axes))
+    if name == "ndim":
+        return None if array.axes is None else number(len(array.axes))
+    if name == "dtype":
+        return None if array.dtypes is None else DType(array.dtypes)
+    if name in ("data", "real", "imag", "grad"):
+        return array if name == "data" else array.typed(None)
+    operation = ATTRIBUTES.get(name)
+    return None if operation is None else operation(Arguments((array,), torch=array.torch))

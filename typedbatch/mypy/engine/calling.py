@@ -29,22 +29,19 @@ from mypy.typevars import has_no_typevars
 from typedbatch._program.arrays.declared import STEPS
 from typedbatch._program.arrays.distributions import CONSTRUCTORS, HOME, KL, divergence
 from typedbatch._program.arrays.distributions import METHODS as DISTRIBUTION_METHODS
-from typedbatch._program.arrays.held import bind, learn_run
+from typedbatch._program.arrays.held import bind, learn_run, refined
 from typedbatch._program.arrays.making import DRAWS, OWNERS
 from typedbatch._program.arrays.products import EINOPS, EINOPS_FUNCTIONS
 from typedbatch._program.arrays.sizes import Size, number
-from typedbatch._program.arrays.tables import FUNCTIONS, METHODS, RESHAPED_IN_PLACE
+from typedbatch._program.arrays.tables import CONVERSIONS, FUNCTIONS, METHODS, RESHAPED_IN_PLACE
 from typedbatch._program.arrays.values import (
     Arguments,
     Array,
     Distribution,
-    DType,
     Layer,
-    Literal,
     Many,
     MisfitError,
     Record,
-    Scalar,
     Several,
     Value,
 )
@@ -56,7 +53,7 @@ from typedbatch.mypy.batches.summaries import Application, Summary, bound_values
 from typedbatch.mypy.declared import declared_by, is_array
 from typedbatch.mypy.engine.builtins import BUILTINS
 from typedbatch.mypy.engine.changes import reshapes
-from typedbatch.mypy.engine.inside import function_of, refined, undecorated, values_given
+from typedbatch.mypy.engine.inside import function_of, undecorated, values_given
 from typedbatch.mypy.engine.known import field_declared, is_batch
 from typedbatch.mypy.engine.layered import Layered
 from typedbatch.mypy.engine.members import MODULE
@@ -167,9 +164,10 @@ class Calls:
             self._arguments(node, (), torch=array.torch)
             self._reading.known.forget_arrays()
             return array.shaped(None)
-        if name in ("size", "dim", "item", "tolist", "numel", "to", "astype", "type", "numpy", "float", "long", "bool",
-                    "int", "double", "half", "short", "byte", "bfloat16"):  # fmt: skip
-            return self._plain(node, array, name)
+        if name in CONVERSIONS:
+            self._reading.known.ranks.asked_rank |= name == "dim" and array.axes is not None
+            arguments = self._arguments(node, (array,), torch=array.torch)
+            return array.typed(None) if arguments is None else CONVERSIONS[name](arguments)
         operation = METHODS.get(name)
         if operation is None:
             self._arguments(node, (), torch=array.torch)
@@ -210,37 +208,6 @@ class Calls:
         return (
             Several(tuple(items), listed=True) if whole.others is NOTHING else Many(self._reading.known.joined(items))
         )
-
-    def _plain(self, node: CallExpr, array: Array, name: str) -> Value:
-        arguments = self._arguments(node, (), torch=array.torch)
-        if name == "numpy":
-            return Array(array.axes, array.dtypes, torch=False)
-        if name == "size" and array.torch and arguments is not None and array.axes is not None:
-            if not arguments.has(0, "dim"):
-                return Several(tuple(axis.size for axis in array.axes))
-            at = arguments.whole(0, "dim")
-            ok = at is not None and -len(array.axes) <= at < len(array.axes)
-            return array.axes[at].size if ok and at is not None else None
-        if name == "dim" and array.axes is not None:
-            self._reading.known.ranks.asked_rank = True
-            return number(len(array.axes))
-        if name in ("size", "dim", "item", "tolist", "numel"):
-            return Scalar() if name == "item" else None
-        if name in ("to", "astype", "type"):
-            return self._converted(array, arguments)
-        dtypes = None if not array.torch else _SHORT.get(name)
-        return array.typed(frozenset({dtypes}) if dtypes else None)
-
-    def _converted(self, array: Array, arguments: Arguments | None) -> Array:
-        """``.to(torch.float32)``, ``.to("cuda")``, ``.astype(np.float32)``, ``.to(other)``."""
-        if arguments is None:
-            return array.typed(None)
-        every = [*arguments.given, *arguments.named.values()]
-        dtypes = [value for value in every if isinstance(value, DType)]
-        if len(dtypes) == 1:
-            return array.typed(dtypes[0].dtypes)
-        moved = array.torch and all(isinstance(value, Literal) for value in every)
-        return array if moved else array.typed(None)
 
     # ---- functions and classes of users ---------------------------------------------------------------------------
 
@@ -478,10 +445,6 @@ class Calls:
 
 _PADS = {"typedbatch.sequences.pad", "typedbatch.ragged.Ragged.padded"}
 _CONVERTS = {"typedbatch._validation.validate.extend": True, "typedbatch._validation.convert.convert": False}
-_SHORT = {
-    "float": "float32", "double": "float64", "half": "float16", "bfloat16": "bfloat16", "long": "int64", "int": "int32",
-    "short": "int16", "byte": "uint8", "bool": "bool",
-}  # fmt: skip
 
 
 def _full_name(callee: Expression) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from mypy.nodes import (
@@ -21,7 +21,7 @@ from mypy.nodes import (
 )
 
 from typedbatch._program.arrays.sizes import Ranks, Size, number
-from typedbatch._program.arrays.values import Array, Axis, Layer, Literal, Many, MisfitError, Several, Value
+from typedbatch._program.arrays.values import Array, Layer, Literal, Many, MisfitError, Several, Value
 from typedbatch.mypy.batches.content import Ref
 from typedbatch.mypy.batches.summaries import bound_values, home_of
 from typedbatch.mypy.engine.changes import Changes
@@ -193,26 +193,6 @@ def _keeps(decorator: Expression) -> bool:
     node = decorator.callee if isinstance(decorator, CallExpr) else decorator
     home, _, name = (node.fullname if isinstance(node, RefExpr) else "").rpartition(".")
     return name in _KEEPS and home.partition(".")[0] in _LIBRARIES
-
-
-def refined(declared: Value, found: Value) -> Value:
-    """Return what a declaration and the body say together; a number that is declared goes first."""
-    if declared is None or found is None:
-        return found if declared is None else declared
-    if isinstance(declared, Several) and isinstance(found, Several) and len(declared.items) == len(found.items):
-        return replace(declared, items=tuple(map(refined, declared.items, found.items)))
-    if not isinstance(declared, Array) or not isinstance(found, Array) or declared.torch != found.torch:
-        return declared
-    dtypes = declared.dtypes if found.dtypes is None else found.dtypes
-    if declared.axes is None or found.axes is None or len(declared.axes) != len(found.axes):
-        return Array(found.axes if declared.axes is None else declared.axes, dtypes, declared.torch)
-    axes = tuple(map(_refined_axis, declared.axes, found.axes))
-    return Array(axes, dtypes, declared.torch)
-
-
-def _refined_axis(declared: Axis, found: Axis) -> Axis:
-    fixed = declared.size is not None and declared.size.number is not None
-    return declared if fixed or found.size is None or declared.step else Axis(found.size)
 
 
 def _says_something(value: Value) -> bool:

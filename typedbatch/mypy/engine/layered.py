@@ -21,8 +21,8 @@ from mypy.nodes import (
     TypeInfo,
 )
 
-from typedbatch._program.arrays.layers import ATTRIBUTES, LAYERS
 from typedbatch._program.arrays.sizes import Size
+from typedbatch._program.arrays.tables import KEEPS_LAYER, layer_named
 from typedbatch._program.arrays.values import (
     Arguments,
     Array,
@@ -59,25 +59,6 @@ _KEPT: Final = _PARAMETERS | {
     "torch.nn.utils.weight_norm.weight_norm",
 }
 """Functions that give a layer, or an array, as they were given it."""
-_MOVES: Final = frozenset(
-    [
-        "to",
-        "cuda",
-        "cpu",
-        "eval",
-        "train",
-        "requires_grad_",
-        "float",
-        "double",
-        "half",
-        "bfloat16",
-        "share_memory",
-        "apply",
-        "type",
-    ]
-)
-"""Methods of a layer that give the layer itself."""
-
 Read = Callable[[CallExpr], Arguments | None]
 
 
@@ -119,7 +100,7 @@ class Layered:
             self._arguments(node)
             self._reading.known.forget_layers()
             return None
-        if isinstance(callee, MemberExpr) and callee.name in _MOVES:
+        if isinstance(callee, MemberExpr) and callee.name in KEEPS_LAYER:
             owner = self.layer(callee.expr)
             if owner is not None:
                 self._arguments(node)
@@ -131,14 +112,14 @@ class Layered:
         return given if given is not None and _gives_first(function) else None
 
     def _made(self, node: CallExpr, name: str) -> Value:
-        constructor = LAYERS.get(name)
+        constructor = layer_named(name)
         if constructor is None and name not in ("ModuleList", "ModuleDict"):
             return None
         arguments, members = self._arguments(node), self._reading.report.members
         if arguments is None or (members is not None and members.changes.are_anywhere):
             return None
         if constructor is not None:
-            return Layer(constructor(arguments), attributes=ATTRIBUTES[name](arguments) if name in ATTRIBUTES else {})
+            return constructor(arguments)
         held = arguments.get(0, "modules")
         if name == "ModuleList":
             return held if is_fixed(held) else None

@@ -11,7 +11,7 @@ from mypy.errorcodes import ErrorCode
 from mypy.nodes import Context, FuncDef, MypyFile, RefExpr
 from mypy.types import CallableType, Instance, get_proper_type
 
-from typedbatch._program.arrays.held import bind
+from typedbatch._program.arrays.held import bind, refined
 from typedbatch._program.arrays.sizes import Name, Ranks, Size, named
 from typedbatch._program.arrays.values import Array, MisfitError, Record, Value
 from typedbatch.mypy.batches.content import Object, Ref
@@ -21,7 +21,7 @@ from typedbatch.mypy.declared import declared_by
 from typedbatch.mypy.engine.calling import is_followed
 from typedbatch.mypy.engine.changes import Changes
 from typedbatch.mypy.engine.flow import Flow, filled_in, learn_names
-from typedbatch.mypy.engine.inside import Heard, Inside, Outcome, refined
+from typedbatch.mypy.engine.inside import Heard, Inside, Outcome
 from typedbatch.mypy.engine.known import Known
 from typedbatch.mypy.engine.layered import Attribute
 from typedbatch.mypy.engine.members import Members

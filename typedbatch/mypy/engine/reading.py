@@ -17,9 +17,8 @@ from typedbatch._program.arrays.elementwise import BITS, binary, invert
 from typedbatch._program.arrays.held import array_of
 from typedbatch._program.arrays.operators import operate
 from typedbatch._program.arrays.sizes import Size, number
-from typedbatch._program.arrays.tables import ATTRIBUTES
+from typedbatch._program.arrays.tables import attribute_of
 from typedbatch._program.arrays.values import (
-    Arguments,
     Array,
     Distribution,
     DType,
@@ -204,7 +203,7 @@ class Reading:
         if isinstance(owner, Ref):
             return self.batches.attribute(node, owner)
         if isinstance(owner, Array):
-            return self.tried(node, lambda: self._of_array(owner, node.name))
+            return self.tried(node, lambda: attribute_of(owner, node.name))
         if isinstance(owner, Distribution):
             return attribute(owner, node.name)
         if isinstance(owner, Several) and node.name in owner.names:
@@ -253,18 +252,6 @@ class Reading:
             return LEFT_OUT
         dtypes = dtype_named(node.name, torch=torch)
         return None if dtypes is None else DType(dtypes)
-
-    def _of_array(self, array: Array, name: str) -> Value:
-        if name == "shape":
-            return None if array.axes is None else Several(tuple(axis.size for axis in array.axes))
-        if name == "ndim":
-            return None if array.axes is None else number(len(array.axes))
-        if name == "dtype":
-            return None if array.dtypes is None else DType(array.dtypes)
-        if name in ("data", "real", "imag", "grad"):
-            return array if name == "data" else array.typed(None)
-        operation = ATTRIBUTES.get(name)
-        return None if operation is None else operation(Arguments((array,), torch=array.torch))
 
     # ---- parts ----------------------------------------------------------------------------------------------------
 
