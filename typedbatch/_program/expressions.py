@@ -154,7 +154,7 @@ class Expressions(Calls):
 
     def forget_asked(self, test: ast.expr) -> None:
         """Take it that arrays of which a test asks the number of axes or the dtype may be any others."""
-        for asked in shapes.asked_in(test):
+        for asked in self.question(test).arrays:
             if isinstance(asked, ast.Name) and (scope := self.scope_of(asked.id)) is not None:
                 if any(isinstance(atom, Shaped) for atom in self.lookup(asked.id)):
                     self.write_scope(scope).names[asked.id] = ARRAY

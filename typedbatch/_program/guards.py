@@ -6,6 +6,7 @@ import ast
 
 from typedbatch._program.heap import Condition, Field, Place, ScopeObject
 from typedbatch._program.objects import Objects
+from typedbatch._program.questions import Question, question_in
 from typedbatch._program.values import UNKNOWN, Atom, Ref, Value, constant, text_of
 
 
@@ -32,7 +33,8 @@ class Guards(Objects):
         self.trusting = 0
         self._guards_made = 0
         self._flags: dict[int, dict[tuple[Ref, str], bool]] = {}
-        self._tested: dict[ast.AST, set[str]] = {}
+        self._questions: dict[ast.AST, Question] = {}
+        self._deciding: dict[ast.AST, set[str]] = {}
         self._sources_in: dict[ast.AST, dict[str, set[str]]] = {}
         self._doubted: dict[int, set[tuple[Ref, str]]] = {}
         self._denied: dict[tuple[Place | Atom, str], tuple[int, tuple[int, ...]]] = {}
@@ -62,14 +64,14 @@ class Guards(Objects):
 
         The test may choose among texts, so they may be others where it holds, or does not.
         """
-        if test not in self._tested:
-            self._tested[test] = names_in(test)
-        names, made_of = {*self._tested[test]}, self._made_of()
-        todo = [*names]
-        while todo:
-            more = made_of.get(todo.pop(), set()) - names
-            names |= more
-            todo += more
+        names = self._deciding.get(test)
+        if names is None:
+            names = self._deciding[test] = {*self.question(test).names}
+            made_of, todo = self._made_of(), [*names]
+            while todo:
+                more = made_of.get(todo.pop(), set()) - names
+                names |= more
+                todo += more
         varying = set[str]().union(*(one for one in self.frame.varying if names & one))
         found = {name: self.scope_of(name) for name in names | varying}
         return {
@@ -77,6 +79,13 @@ class Guards(Objects):
             for name, scope in found.items()
             if scope is not None and (name in varying or text_of(self.lookup(name)) is not None)
         }
+
+    def question(self, test: ast.expr) -> Question:
+        """Return what a condition asks."""
+        found = self._questions.get(test)
+        if found is None:
+            found = self._questions[test] = question_in(test)
+        return found
 
     def _made_of(self) -> dict[str, set[str]]:
         """Return the variables that the function or module sets, with the names in what they are set to."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Callable, Collection
 
 from typedbatch._program.report import DTYPE, SHAPE, Finding, Level, Misfit, Step
 from typedbatch._program.values import Code
 
-Alone = Callable[[Code], Collection[ast.AST]]
-"""Returns where shapes do not fit in a function whatever it is called with."""
+Alone = Callable[[Code], Collection[int]]
+"""Returns the lines of a function where shapes do not fit whatever it is called with."""
 
 
 def finding_of(misfit: Misfit, alone: Alone) -> Finding | None:
@@ -40,7 +39,7 @@ def finding_of(misfit: Misfit, alone: Alone) -> Finding | None:
 
 
 def _is_to_blame(level: Level, alone: Alone) -> bool:
-    return level.code is None or level.node in alone(level.code)
+    return level.code is None or level.node.lineno in alone(level.code)
 
 
 def _name(code: Code | None) -> str:

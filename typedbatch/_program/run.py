@@ -58,15 +58,22 @@ _OF_ANNOTATIONS: Final = ("jaxtyping", "torch", "typedbatch", "typing")
 
 
 class Run(Statements):
-    """A run of a whole program."""
+    """A run of a whole program.
 
-    def __init__(self, program: Program, ranks: Ranks) -> None:
+    Args:
+        program: The program.
+        ranks: The number of axes of each run of axes, as ``*b``, in a declared shape.
+        only: Functions that are run if nothing calls them; None for all.
+    """
+
+    def __init__(self, program: Program, ranks: Ranks, only: Collection[ast.AST] | None = None) -> None:
         super().__init__(program)
         self.ranks = ranks
+        self._only = only
         self._scopes: dict[Source, Ref] = {}
         self._defined_codes: list[Code] = []
         self._owners: dict[Code, Ref] = {}
-        self._alone: dict[Code, Collection[ast.AST]] = {}
+        self._alone: dict[Code, Collection[int]] = {}
         """Functions, each with the scope in which it was defined last."""
         self._statements |= {
             ast.AsyncFunctionDef: self._function,
@@ -94,7 +101,8 @@ class Run(Statements):
             self._open_shared()
         self.is_alone = True
         for at, code in enumerate(self._defined_codes):  # More are added while functions run.
-            is_relevant = self.relevance.covers(code.module, code.node.lineno)
+            is_asked = self._only is None or code.node in self._only
+            is_relevant = is_asked and self.relevance.covers(code.module, code.node.lineno)
             if is_relevant and not isinstance(code.node, ast.Lambda) and self.steps < self.most_steps:
                 left = (self.most_steps - self.steps) // (len(self._defined_codes) - at)
                 self.share = max(_LEAST_SHARE, left) // 2
@@ -107,17 +115,24 @@ class Run(Statements):
         found.sort(key=lambda one: (one.path, one.line, one.column, one.message))
         return Outcome(found, self.unfinished)
 
+    def blamed(self) -> set[ast.AST]:
+        """Return the functions in which shapes do not fit, and those that call them."""
+        levels = (level for levels in self.misfits for level in levels)
+        return {level.code.node for level in levels if level.code is not None}
+
     def _placed(self) -> list[Finding]:
         """Return the reports of shapes that do not fit, one for each place."""
         placed = dict[tuple[Path, int, int], Finding]()
         for misfit in [*self.misfits.values()]:
+            finding_of(misfit, self._misfits_alone)
+        for misfit in sorted(self.misfits.values(), key=lambda one: len(one.levels)):  # Names of sizes before numbers.
             finding = finding_of(misfit, self._misfits_alone)
             if finding is not None:
                 placed.setdefault((finding.path, finding.line, finding.column), finding)
         return [*placed.values()]
 
-    def _misfits_alone(self, code: Code) -> Collection[ast.AST]:
-        """Return where shapes do not fit in a function that is called with what its annotations say."""
+    def _misfits_alone(self, code: Code) -> Collection[int]:
+        """Return the lines where shapes do not fit in a function that is called with what its annotations say."""
         if code not in self._alone:
             self._alone[code] = ()
             if code in self._owners and not isinstance(code.node, ast.Lambda):
@@ -125,7 +140,7 @@ class Run(Statements):
                 misfits, self.misfits = self.misfits, {}
                 self.share, self.share_end = _LEAST_SHARE, self.steps + _LEAST_SHARE
                 self._run_alone(code, self._owners[code])
-                self._alone[code] = {levels[0].node for levels in self.misfits}
+                self._alone[code] = {levels[0].node.lineno for levels in self.misfits}
                 self.findings, self.misfits = findings, {**misfits, **self.misfits}
         return self._alone[code]
 
@@ -443,10 +458,11 @@ def run(program: Program) -> Outcome:
     sys.setrecursionlimit(max(limit, _RECURSION))
     try:
         ranks = Ranks()
-        outcome = Run(program, ranks).run()
+        first = Run(program, ranks)
+        outcome = first.run()
         for others in ranks.of_all():
             if any(one.code in SHAPES for one in outcome.findings):
-                other = Run(program, others).run()
+                other = Run(program, others, first.blamed()).run()
                 outcome = Outcome(_certain(outcome.findings, other.findings), outcome.unfinished)
         return outcome
     finally:

@@ -61,8 +61,6 @@ _ORDERS: Final[dict[str, Callable[[int, int], bool]]] = {
     "==": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge,
 }  # fmt: skip
 ELLIPSIS: Final = Made("builtins.Ellipsis", Plain(...))
-_ASKING: Final = frozenset({"ndim", "dim", "dtype", "is_floating_point", "is_complex", "issubdtype", "isscalar"})
-"""Members and functions by which a program asks for the number of axes, or the dtype, of an array."""
 _NAMED_RESULTS: Final = {"values": 0, "indices": 1}
 _DEEPEST: Final = 3
 MOST_ROUNDS: Final = 16
@@ -482,22 +480,6 @@ def call_member(machine: Machine, receiver: Atom, name: str, call: Call) -> Valu
         return lower(Known(None, None, held.torch))
     operation = tables.METHODS.get(name) or tables.CONVERSIONS[name]
     return lower(tried(machine, call.node, lambda: operation(arguments)), ())
-
-
-# Conditions
-
-
-def asked_in(test: ast.expr) -> list[ast.expr]:
-    """Return the arrays of which a test asks the number of axes or the dtype: they may not be as they are known."""
-    found: list[ast.expr] = []
-    for node in ast.walk(test):
-        if isinstance(node, ast.Attribute) and node.attr in _ASKING:
-            found.append(node.value)
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "len":
-            found += [one.value for one in node.args if isinstance(one, ast.Attribute) and one.attr == "shape"]
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _ASKING:
-            found += node.args
-    return found
 
 
 # Fields of batches

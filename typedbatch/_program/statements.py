@@ -36,7 +36,6 @@ from typedbatch.batch import Batch
 _ROUNDS: Final = 3
 """Rounds of a loop. In all but the last, what a condition guards is not reported."""
 _MOST_ROUNDS: Final = 16
-_ASKING: Final = ("hasattr", "getattr")
 
 
 class Statements(Contexts):
@@ -281,7 +280,8 @@ class Statements(Contexts):
         if truth is not None:
             self.run_block(node.body if truth else node.orelse)
             return
-        guards, ends, dispatches, raises = self.guards, [], _asks_for_class(node.test), self.raises
+        question = self.question(node.test)
+        guards, ends, dispatches, raises = self.guards, [], question.is_of_class, self.raises
         self.frame.dispatches += dispatches
         is_chain = len(node.orelse) == 1 and isinstance(node.orelse[0], ast.If)
         for holds, body in ((True, node.body), (False, node.orelse)):
@@ -297,7 +297,7 @@ class Statements(Contexts):
             ends.append(self.heap.end(mark))
         self.frame.dispatches -= dispatches
         # A chain without else may name all cases that there are.
-        decides = not is_chain and not (is_in_chain and not node.orelse) and not _asks(node.test)
+        decides = not is_chain and not (is_in_chain and not node.orelse) and not question.is_of_fields
         condition = self.condition(node) if decides and (None in ends or self.raises == raises) else None
         self.heap.apply(self.heap.join(ends[0], ends[1], condition))
         if not self.is_alive() or None not in ends:
@@ -531,18 +531,3 @@ class Statements(Contexts):
             self.run_block(body)
             self._note_raised()
         self.heap.end(mark)
-
-
-def _asks_for_class(test: ast.expr) -> bool:
-    """Return whether a test asks for the class of a value."""
-    return any(isinstance(node, ast.Name) and node.id in ("isinstance", "type") for node in ast.walk(test))
-
-
-def _asks(test: ast.expr) -> bool:
-    """Return whether a test asks which fields there are."""
-    return any(
-        isinstance(node, (ast.In, ast.NotIn))
-        or (isinstance(node, ast.Name) and node.id in _ASKING)
-        or (isinstance(node, ast.Attribute) and node.attr == "keys")
-        for node in ast.walk(test)
-    )

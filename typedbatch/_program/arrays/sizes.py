@@ -48,10 +48,15 @@ class Ranks:
         return self._chosen.get(key, axes if axes or may_be_empty else 1)
 
     def of_all(self) -> Iterator[Ranks]:
-        """Yield other numbers of axes: the same for all runs, and none for those of one text that may be empty."""
-        if self._met:
-            yield from (Ranks(axes=axes) for axes in (2, 3, 0))
-        texts = sorted({text for (text, _), may_be_empty in self._met.items() if may_be_empty})
+        """Yield other numbers of axes: the same for all runs, and none for those of one text that may be empty.
+
+        Which texts there are is asked of the last of the former, which may be those of a part of the program.
+        """
+        last = self
+        for axes in (2, 3, 0) if self._met else ():
+            last = Ranks(axes=axes)
+            yield last
+        texts = sorted({text for (text, _), may_be_empty in last._met.items() if may_be_empty})
         yield from (Ranks(without=text) for text in texts if len(texts) > 1)
 
     def others(self) -> Iterator[Ranks]:

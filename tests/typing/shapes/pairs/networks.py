@@ -328,6 +328,7 @@ class ResNet(nn.Module):
 
     def forward(self, images: Float[Tensor, "B 3 32 32"]) -> Float[Tensor, "B K"]:
         feats = self.layers(self.stem(images))
+        # wrong: feats = self.layers(self.stem(images))  # WRONG
         return self.fc(feats.mean(dim=(2, 3)))
 
 
@@ -479,6 +480,7 @@ class UNet(nn.Module):
         skip = self.enc(x, emb)
         h = self.mid(self.down(skip), emb)
         h = torch.cat([self.up(h), skip], dim=1)
+        # wrong: h = torch.cat([self.up(h), skip], dim=1)  # WRONG
         return self.out(self.dec(h, emb))
 
 
