@@ -8,7 +8,8 @@ from typing import Final
 
 from typedbatch._program import report, shapes
 from typedbatch._program.arrays.making import DRAWS
-from typedbatch._program.arrays.tables import KEEPS_LAYER
+from typedbatch._program.arrays.tables import HOLDS_LAYERS, KEEPS_LAYER
+from typedbatch._program.arrays.values import Layer
 from typedbatch._program.classes import attribute_of, base_names, declared_fields, is_module, overrides_of
 from typedbatch._program.containers import OF_TEXT
 from typedbatch._program.fitting import fit_field
@@ -145,6 +146,7 @@ class Attributes(Machine):
         return union(*found) or UNKNOWN
 
     def _attribute_of(self, atom: Atom, name: str, node: ast.AST | None) -> Value:
+        self.are_layers_changed |= name in HOLDS_LAYERS
         known = shapes.attribute(self, atom, name, node) if isinstance(atom, (Shaped, Made)) else None
         if known:
             return known
@@ -267,6 +269,7 @@ class Attributes(Machine):
                 shapes.set_attribute(self, atom, name, given)
                 self.escape(given)
             elif atom in UNKNOWN or isinstance(atom, Result):
+                self.are_layers_changed |= isinstance(shapes.lift(self, given), Layer)
                 self.escape(given)
 
     def _is_set_by_class(self, instance: InstanceObject, name: str) -> bool:

@@ -10,7 +10,7 @@ from typedbatch._program.annotations import Annotations
 from typedbatch._program.arrays.declared import Declared
 from typedbatch._program.arrays.held import array_of, bind, learn_run, refined
 from typedbatch._program.arrays.sizes import Name, named
-from typedbatch._program.arrays.tables import KEEPS_LAYER
+from typedbatch._program.arrays.tables import CHANGES_MODULES, KEEPS_LAYER
 from typedbatch._program.arrays.values import Array as Known
 from typedbatch._program.arrays.values import Layer, MisfitError, Record
 from typedbatch._program.classes import (
@@ -121,6 +121,8 @@ class Calls(Annotations):
             return UNKNOWN
         if isinstance(call.node, ast.Call) and last_name(call.node.func) in _EXITS:
             self.may_raise()
+        if isinstance(call.node, ast.Call) and last_name(call.node.func) in CHANGES_MODULES:
+            self.are_layers_changed = True
         match function:
             case Function() | Method(Function()):
                 return self.activate(function, call)
@@ -161,7 +163,11 @@ class Calls(Annotations):
             own = found.attributes.get("forward", ()) if is_module(found.owner) else ()
             method = attribute_of(found.owner, "__call__") or attribute_of(found.owner, "forward")
             if method is not None:
-                return self.call(union(self.bound(method, ref, call.node), own), call)
+                is_changed = self.are_layers_changed and is_module(found.owner)
+                self.choices += is_changed
+                value = self.call(union(self.bound(method, ref, call.node), own), call)
+                self.choices -= is_changed
+                return shapes.unranked(self, value) if is_changed else value
         self.escape_all(call)
         return UNKNOWN
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from typedbatch._program.expressions import Expressions
 from typedbatch._program.frames import Attempt, Call, Loop
@@ -16,6 +16,8 @@ _OF_FIELDS: Final = frozenset({"AttributeError", "KeyError", "LookupError", "Mis
 """Exceptions that a read of a missing field raises."""
 _OF_BATCHES: Final = frozenset({"BaseException", "Exception", "SchemaError", "TypeError", "TypedBatchError"})
 """Exceptions that something with a batch may raise, among others."""
+_OF_SHAPES: Final = frozenset({"IndexError", "RuntimeError", "ValueError"})
+"""Exceptions that operations on arrays raise."""
 _EXPECTING: Final = ("raises", "assertRaises", "assertRaisesRegex")
 """Contexts that fail unless something raises in them."""
 
@@ -27,6 +29,12 @@ class Contexts(Expressions):
         super().__init__(*args)
         self._body: tuple[Code, Callable[[Value], None]] | None = None
         """The function whose ``yield`` enters the body of a ``with``, and what runs that body."""
+
+    def _handle(self, found: Handled, count: int) -> None:
+        """Enter what handles exceptions, or leave it for a count of -1."""
+        self.frame.handles += count * found.missing
+        self.frame.asks += count * found.named
+        self.frame.catches += count * found.shapes
 
     def _exits_so_far(self) -> tuple[int, int, int]:
         """Return the numbers of each ``return`` of the call, and of each ``break`` and ``continue`` of the loop."""
@@ -91,14 +99,12 @@ class Contexts(Expressions):
             self.attempts.append(attempt)
         expects = _expects_mistakes(item.context_expr)
         self.quiet += expects
-        handles, asks = handled(suppressed or [])
-        self.frame.handles += handles
-        self.frame.asks += asks
+        found = handled(suppressed or [])
+        self._handle(found, 1)
         before = self._exits_so_far()
         self._with(node, at + 1)
         self.quiet -= expects
-        self.frame.handles -= handles
-        self.frame.asks -= asks
+        self._handle(found, -1)
         ended = self.heap.end(mark)
         if suppressed is not None:
             self.attempts.pop()
@@ -163,9 +169,23 @@ def _suppressed(node: ast.expr) -> list[ast.expr | None] | None:
     return None
 
 
-def handled(types: Sequence[ast.expr | None]) -> tuple[bool, bool]:
-    """Return whether exceptions have that of a missing field among them, and whether it is named."""
+class Handled(NamedTuple):
+    """What exceptions are among some that are handled.
+
+    Attributes:
+        missing: Whether that of a missing field is.
+        named: Whether it is named.
+        shapes: Whether one of shapes that do not fit is, and is named.
+    """
+
+    missing: bool
+    named: bool
+    shapes: bool
+
+
+def handled(types: Sequence[ast.expr | None]) -> Handled:
+    """Return what exceptions are among those that are handled."""
     each = [one for type_ in types for one in (type_.elts if isinstance(type_, ast.Tuple) else [type_])]
     names = {"Exception" if one is None else last_name(one) for one in each}
     asks = bool(names & _OF_FIELDS)
-    return asks or bool(names & _OF_BATCHES), asks
+    return Handled(asks or bool(names & _OF_BATCHES), asks, bool(names & _OF_SHAPES))

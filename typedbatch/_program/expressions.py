@@ -9,6 +9,7 @@ from operator import ge, gt, le, lt
 from typing import Any, Final
 
 from typedbatch._program import shapes
+from typedbatch._program.arrays.sizes import Size
 from typedbatch._program.arrays.values import Span
 from typedbatch._program.calls import Calls
 from typedbatch._program.classes import PLAIN_BASES, attribute_of, base_names, lineage
@@ -150,6 +151,8 @@ class Expressions(Calls):
         truth = self.decided(test) if truth is None and self.is_alive() else truth
         if truth is None:
             self.forget_asked(test)
+            if isinstance(shapes.lift(self, value), Size):
+                shapes.take_question(self, value)
         return truth
 
     def forget_asked(self, test: ast.expr) -> None:
@@ -228,6 +231,8 @@ class Expressions(Calls):
                 items += known
         if not self.is_alive():
             return UNKNOWN
+        for item in items if isinstance(node, ast.Set) else ():
+            shapes.take_question(self, item)
         return self.list_of(items if is_known else None, union(others, *items), is_tuple=isinstance(node, ast.Tuple))
 
     def _dict(self, node: ast.Dict) -> Value:
@@ -300,6 +305,8 @@ class Expressions(Calls):
     def _unary(self, node: ast.UnaryOp) -> Value:
         value = self.evaluate(node.operand)
         if isinstance(node.op, ast.Not):
+            if isinstance(shapes.lift(self, value), Size):
+                shapes.take_question(self, value)
             truth = self.truth(value)
             return UNKNOWN if truth is None else constant(not truth)
         made = shapes.negated(self, value, node)

@@ -84,6 +84,7 @@ class Frame:
         guessed: Runs of axes in the parameters' shapes of which the call does not say how many axes they have.
         declared: Declared shapes of the parameters.
         sizes: Sizes of the names in the shapes that the function declares.
+        catches: Number of those that handle an error of shapes by its name.
         varying: Variables that vary together with each round of a loop, for each loop around.
         dispatches: Number of conditions around that ask for the class of a value. Other values may be of another class
             there than they are elsewhere.
@@ -108,6 +109,7 @@ class Frame:
     sizes: dict[str, Size | None] = field(default_factory=dict[str, Size | None])
     handles: int = 0
     asks: int = 0
+    catches: int = 0
     dispatches: int = 0
 
 

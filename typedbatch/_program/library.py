@@ -198,7 +198,7 @@ def _returns_itself(machine: Machine, batch: Ref, call: Call) -> Value:
 
 def _split(machine: Machine, batch: Ref, call: Call) -> Value:
     part = machine.copy_batch(batch)
-    shapes.changed(machine, part, shapes.some_rows)
+    shapes.changed(machine, part, shapes.same_rows(machine))
     return machine.list_of(None, (part,))
 
 

@@ -233,7 +233,8 @@ class Machine(Guards):
     def take_misfit(self, node: ast.AST | None, error: MisfitError) -> None:
         """Take note of what does not fit. At the end of the run it is decided where that is reported."""
         node = self.operation if node is None else node
-        is_hidden = self.quiet or self.choices or self._is_handled() or self._is_early()
+        is_handled = self._is_handled() or any(frame.catches for frame in self.frames)
+        is_hidden = self.quiet or self.choices or is_handled or self._is_early()
         if is_hidden or not isinstance(node, (ast.expr, ast.stmt)):
             return
         nodes = [*(frame.call for frame in self.frames[1:]), node]

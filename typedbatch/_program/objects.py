@@ -244,7 +244,7 @@ class Objects:
                 if not self.is_plain(found.any_item) or any(text_of((one,)) is not None for one in found.any_item):
                     return False
             elif isinstance(atom, External):
-                if not atom.name.startswith(("numpy.", "torch.")):
+                if not atom.name.startswith(("numpy.", "torch.", "builtins.bool", "builtins.int", "builtins.float")):
                     return False
             elif not isinstance(atom, (Array, Literal, Result)) and atom not in UNKNOWN:
                 return False

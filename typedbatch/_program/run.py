@@ -11,6 +11,7 @@ from typing import Any, Final
 from typing import Literal as OneOf
 
 from typedbatch._program.arrays.sizes import Ranks
+from typedbatch._program.arrays.tables import TRANSFORMS
 from typedbatch._program.classes import attribute_of, declared_arrays, declared_fields, lineage
 from typedbatch._program.frames import Call, Frame
 from typedbatch._program.heap import BatchObject, DictObject, Field, InstanceObject, ListObject, ScopeObject
@@ -345,6 +346,8 @@ class Run(Statements):
             return UNKNOWN
         if all(isinstance(atom, (Function, Method, Partial)) for atom in found):
             return self.call(found, Call([value], node=node))
+        if any(isinstance(atom, External) and atom.name.rpartition(".")[2] in TRANSFORMS for atom in found):
+            return UNKNOWN
         libraries = {atom.name.partition(".")[0] if isinstance(atom, (External, Result)) else "" for atom in found}
         if libraries.issubset(_OF_ANNOTATIONS):
             return value
@@ -474,7 +477,9 @@ def _certain(findings: list[Finding], others: list[Finding]) -> list[Finding]:
 
     What comes after another mismatch is not known for the other number, and so stays.
     """
-    places = {(one.path, one.line, one.column) for one in others if one.code in SHAPES}
+    others = [one for one in others if one.code in SHAPES]
+    places = {(one.path, one.line, one.column) for one in others}
+    roots = {(step.path, step.line) for one in others for step in one.trace[-1:]}
     mine = {(one.path, one.line, one.column) for one in findings}
     new = [(path, line) for path, line, column in places if (path, line, column) not in mine]
     return [
@@ -482,5 +487,6 @@ def _certain(findings: list[Finding], others: list[Finding]) -> list[Finding]:
         for one in findings
         if one.code not in SHAPES
         or (one.path, one.line, one.column) in places
+        or any((step.path, step.line) in roots for step in one.trace[-1:])
         or any(path == one.path and line <= one.line for path, line in new)
     ]

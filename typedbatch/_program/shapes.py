@@ -10,15 +10,16 @@ from typing import Any, Final
 from typedbatch._program.arrays import indexing, tables
 from typedbatch._program.arrays.asking import MOST, greater
 from typedbatch._program.arrays.distributions import attribute as distribution_attribute
-from typedbatch._program.arrays.dtypes import INTS, dtype_named, is_in, of_python
+from typedbatch._program.arrays.dtypes import BOOL, INTS, dtype_named, is_in, of_python
 from typedbatch._program.arrays.elementwise import BITS, COMPARISONS, binary, in_place, invert
 from typedbatch._program.arrays.operators import operate
-from typedbatch._program.arrays.sizes import Name, Size, number
+from typedbatch._program.arrays.sizes import Name, Size, named, number
 from typedbatch._program.arrays.values import (
     UNKNOWN as UNKNOWN_AXIS,
 )
 from typedbatch._program.arrays.values import (
     Arguments,
+    Axis,
     Distribution,
     DType,
     Layer,
@@ -258,9 +259,17 @@ def _take_comparison(machine: Machine, sign: str, one: Held, other: Held) -> Non
         machine.compared.update(name for held in both for name in _names_in(held))
 
 
+def take_question(machine: Machine, value: Value) -> None:
+    """Take note that a program asks something about sizes, which may be the same from here on."""
+    machine.compared.update(_names_in(lift(machine, value)))
+
+
 def _names_in(held: Held) -> Iterable[Name]:
     if isinstance(held, Size):
         yield from held.names()
+    elif isinstance(held, Known):
+        for axis in held.axes or ():
+            yield from _names_in(axis.size)
     elif isinstance(held, Several):
         for item in held.items:
             yield from _names_in(item)
@@ -509,12 +518,16 @@ def _changed(atom: Atom, change: Callable[[Known], Held]) -> Atom:
 def taken(machine: Machine, index: Value) -> Callable[[Known], Held]:
     """Return what ``batch[index]`` does to each array in a batch."""
     held = lift(machine, index)
+    rows = named(Name("rows", machine.next_frame(), opaque=True))
 
     def take(array: Known) -> Held:
         try:
-            return indexing.take(array, held)
+            taken = indexing.take(array, held)
         except MisfitError:
             return array.shaped(None)
+        if not taken.axes or taken.axes[0].size is not None or array.axes is None or len(taken.axes) != len(array.axes):
+            return taken
+        return taken.shaped((Axis(rows), *taken.axes[1:]))
 
     return take
 
@@ -541,4 +554,10 @@ def retyped(array: Known) -> Held:
 
 def in_library(*, torch: bool) -> Callable[[Known], Held]:
     """Return what the conversion to a library does to each array."""
-    return lambda array: Known(array.axes, None, torch)
+    return lambda array: Known(array.axes, array.dtypes if array.dtypes == BOOL else None, torch)
+
+
+def same_rows(machine: Machine) -> Callable[[Known], Held]:
+    """Return what gives arrays another number of rows, which is the same for all of them."""
+    axis = Axis(named(Name("rows", machine.next_frame(), opaque=True)))
+    return lambda array: array.shaped((axis, *array.axes[1:])) if array.axes else array.shaped(None)

@@ -309,6 +309,7 @@ class Statements(Contexts):
         subject = self.evaluate(node.subject)
         if not self.is_alive():
             return
+        shapes.take_question(self, subject)
         guards, found = self.guards, literal_of(subject)
         joined: Changes | None = None
         is_total, was_true = False, False
@@ -474,9 +475,8 @@ class Statements(Contexts):
 
     def _try(self, node: ast.Try | ast.TryStar) -> None:
         guards, attempt, before = self.guards, Attempt(self.heap.begin()), self._exits_so_far()
-        handles, asks = handled([handler.type for handler in node.handlers])
-        self.frame.handles += handles
-        self.frame.asks += asks
+        found = handled([handler.type for handler in node.handlers])
+        self._handle(found, 1)
         self.attempts.append(attempt)
         for statement in node.body:
             if self.is_alive():
@@ -487,8 +487,7 @@ class Statements(Contexts):
         if node.finalbody:
             self.attempts.append(passing)
         self.run_block(node.orelse)  # It is not run if what the body asks for is not there.
-        self.frame.handles -= handles
-        self.frame.asks -= asks
+        self._handle(found, -1)
         ended = self.heap.end(attempt.mark)
         at_raise: Changes | None = {}
         for raised in attempt.raised:

@@ -80,6 +80,8 @@ def _uncommon(old: Sequence[Axis], new: Sequence[Axis], *, empty: bool) -> tuple
 
 def _require_no_renaming(old: Axes, new: Axes, what: str) -> None:
     sizes = [[axis.size for axis in axes if not axis.one] for axes in (old, new)]
+    if any(size is not None and len(size.terms) > 1 for size in sizes[0]):
+        return  # (T, T+1) to (T+1, T) shifts each row by one, as relative positions ask for.
     known = [size for size in sizes[0] if size is not None and _is_plain(size)]
     symbolic = {size for size in known if size.number is None}
     if sizes[0] == sizes[1]:

@@ -34,13 +34,19 @@ def _size(array: Array, arguments: Arguments) -> Value:
 
 
 def _converted(array: Array, arguments: Arguments) -> Value:
-    """``.to(torch.float32)``, ``.to("cuda")``, ``.astype(np.float32)``, ``.to(other)``."""
+    """``.to(torch.float32)``, ``.to("cuda")``, ``.to(other)``."""
     every = [*arguments.given, *arguments.named.values()]
     dtypes = [value for value in every if isinstance(value, DType)]
     if len(dtypes) == 1:
         return array.typed(dtypes[0].dtypes)
     moved = array.torch and all(isinstance(value, Literal) for value in every)
     return array if moved else array.typed(None)
+
+
+def _retyped(array: Array, arguments: Arguments) -> Value:
+    """``.astype(np.float32)``, ``.type("torch.FloatTensor")``."""
+    dtypes = [value for value in (*arguments.given, *arguments.named.values()) if isinstance(value, DType)]
+    return array.typed(dtypes[0].dtypes if len(dtypes) == 1 else None)
 
 
 def _to(name: str) -> Operation:
@@ -52,7 +58,8 @@ def _to(name: str) -> Operation:
 
 METHODS: Final[dict[str, Operation]] = {
     **{name: _to(name) for name in _SHORT},
-    **dict.fromkeys(("astype", "to", "type"), _of_array(_converted)),
+    **dict.fromkeys(("astype", "type"), _of_array(_retyped)),
+    "to": _of_array(_converted),
     **dict.fromkeys(("numel", "tolist"), lambda arguments: None),
     "dim": _of_array(lambda array, arguments: None if array.axes is None else number(len(array.axes))),
     "item": lambda arguments: Scalar(),

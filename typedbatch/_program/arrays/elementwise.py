@@ -73,6 +73,8 @@ def _axis(a: Axis | None, b: Axis | None, one: tuple[Axis, ...], other: tuple[Ax
         axis = a or b
         assert axis is not None
         return axis
+    if a.one and b.one:
+        return b if a.asked else a
     if a.one or b.one:
         return b if a.one else a
     if a.size is None or b.size is None:
@@ -316,7 +318,8 @@ FUNCTIONS: dict[str, Operation] = {
     **dict.fromkeys(_FLOATING, floating),
     **dict.fromkeys(_KEPT, kept),
     **dict.fromkeys(_FLAGS, _flags),
-    **dict.fromkeys(("reciprocal", "sign", "floor", "ceil", "round", "trunc", "sgn"), same),
+    **dict.fromkeys(("reciprocal", "sign", "sgn"), same),
+    **dict.fromkeys(("floor", "ceil", "round", "trunc"), absolute),
     **dict.fromkeys(("abs", "absolute"), absolute),
     "square": squared,
     **dict.fromkeys(("tril", "triu"), at_least(2)),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from typedbatch._program.arrays.asking import not_negative
-from typedbatch._program.arrays.dtypes import BOOL, is_in
+from typedbatch._program.arrays.dtypes import BOOL, FLOATS, is_in
 from typedbatch._program.arrays.elementwise import broadcast
 from typedbatch._program.arrays.sizes import Size, differ, number
 from typedbatch._program.arrays.values import (
@@ -33,6 +33,8 @@ def take(array: Array, index: Value) -> Array:
     """
     parts = index.items if isinstance(index, Several) and not index.listed else (index,)  # a list picks rows
     unknown = array.shaped(None)
+    if any(isinstance(part, Array) and part.axes != () and is_in(part.dtypes, FLOATS) for part in parts):
+        raise MisfitError("an index takes integers, got floats", dtype=True)
     if array.axes is None or any(_consumes(part) is None for part in parts):
         return unknown
     used = sum(_consumes(part) or 0 for part in parts)

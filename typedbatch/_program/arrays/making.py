@@ -21,7 +21,7 @@ from typedbatch._program.arrays.asking import (
     understood,
     whole,
 )
-from typedbatch._program.arrays.dtypes import FLOATS, Dtypes, is_in
+from typedbatch._program.arrays.dtypes import FLOATS, SIGNED, Dtypes, is_in
 from typedbatch._program.arrays.sizes import Size, number
 from typedbatch._program.arrays.values import (
     UNKNOWN,
@@ -41,13 +41,13 @@ from typedbatch._program.arrays.values import (
 OWNERS: Final = frozenset({"numpy.random._generator.Generator", "numpy.random.mtrand.RandomState"})
 
 
-def _of_size(place: int) -> Operation:
+def _of_size(place: int, dtypes: Dtypes | None = None) -> Operation:
     """A draw with ``size`` at a place; without it, the shape is that of the parameters."""
 
     def call(arguments: Arguments) -> Value:
         size = arguments.get(place, "size")
         axes = None if size is None or is_none(size) else sizes_of(size)
-        return None if axes is None else Array(axes, None, torch=False)
+        return None if axes is None else Array(axes, None if "dtype" in arguments.named else dtypes, torch=False)
 
     return call
 
@@ -62,10 +62,8 @@ def _of_sizes(arguments: Arguments) -> Value:
 DRAWS: Final[dict[str, Operation]] = {
     **{name: _of_size(0) for name in ("random", "random_sample", "standard_normal")},
     **{name: _of_size(1) for name in ("exponential", "geometric", "poisson", "standard_gamma")},
-    **{
-        name: _of_size(2)
-        for name in ("beta", "binomial", "gamma", "integers", "laplace", "normal", "randint", "uniform")
-    },
+    **{name: _of_size(2) for name in ("beta", "binomial", "gamma", "laplace", "normal", "uniform")},
+    **dict.fromkeys(("integers", "randint"), _of_size(2, SIGNED)),
     "rand": _of_sizes,
     "randn": _of_sizes,
 }

@@ -45,6 +45,15 @@ KEEPS_LAYER: Final = frozenset({
     "train", "type",
 })  # fmt: skip
 """Methods of a layer that return the layer itself."""
+CHANGES_MODULES: Final = frozenset({
+    "register_forward_hook", "register_forward_pre_hook", "register_full_forward_hook", "register_module_forward_hook",
+    "register_module_forward_pre_hook", "register_parametrization", "set_submodule",
+})  # fmt: skip
+"""Functions and methods after which a layer or module that is somewhere else may return other shapes."""
+HOLDS_LAYERS: Final = frozenset({"_modules", "_parameters", "_buffers"})
+"""Attributes of modules through which their layers may be replaced."""
+TRANSFORMS: Final = frozenset({"grad", "hessian", "jacfwd", "jacrev", "value_and_grad", "vmap"})
+"""Decorators of torch after which a function takes or returns other shapes than it declares."""
 CHANGES_LAYER: Final = frozenset({
     "append", "extend", "insert", "load_state_dict_", "pop", "register_forward_hook", "register_forward_pre_hook",
     "set_submodule", "__setitem__", "__delitem__", "add_module", "register_module", "register_parameter",
