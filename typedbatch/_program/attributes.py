@@ -9,6 +9,7 @@ from typing import Final
 from typedbatch._program import report, shapes
 from typedbatch._program.arrays.making import DRAWS
 from typedbatch._program.arrays.tables import HOLDS_LAYERS, KEEPS_LAYER
+from typedbatch._program.arrays.values import Array as Known
 from typedbatch._program.arrays.values import Layer
 from typedbatch._program.classes import attribute_of, base_names, declared_fields, is_module, overrides_of
 from typedbatch._program.containers import OF_TEXT
@@ -185,6 +186,9 @@ class Attributes(Machine):
         if name == "__dict__":
             self.forget_attributes(ref)
             return UNKNOWN
+        if attribute_of(found.owner, "__getattribute__"):
+            self.escape((ref,))
+            return UNKNOWN
         if name in found.attributes:
             return found.attributes[name]
         attribute = attribute_of(found.owner, name)
@@ -265,11 +269,15 @@ class Attributes(Machine):
                     given = union(given, UNKNOWN)
                 if self.call_special(atom, f"{name}.setter", [given]) is None:
                     self._set_of_instance(atom, name, given, is_sure=is_sure)
+            elif isinstance(found, ListObject) and isinstance(atom, Ref):  # ``setattr(modules, "0", layer)``
+                self._set_in_container(atom, UNKNOWN, given, is_only=False)
             elif isinstance(atom, (Shaped, Made)):
                 shapes.set_attribute(self, atom, name, given)
                 self.escape(given)
             elif atom in UNKNOWN or isinstance(atom, Result):
-                self.are_layers_changed |= isinstance(shapes.lift(self, given), Layer)
+                held = shapes.lift(self, given)
+                is_weight = name == "data" and isinstance(held, Known) and held.axes is not None
+                self.are_layers_changed |= isinstance(held, Layer) or is_weight
                 self.escape(given)
 
     def _is_set_by_class(self, instance: InstanceObject, name: str) -> bool:

@@ -12,7 +12,7 @@ from typedbatch._program.arrays.held import array_of, bind, learn_run, refined
 from typedbatch._program.arrays.sizes import Name, named
 from typedbatch._program.arrays.tables import CHANGES_MODULES, KEEPS_LAYER
 from typedbatch._program.arrays.values import Array as Known
-from typedbatch._program.arrays.values import Layer, MisfitError, Record
+from typedbatch._program.arrays.values import Layer, MismatchError, Record
 from typedbatch._program.classes import (
     PLAIN_BASES,
     attribute_of,
@@ -154,8 +154,18 @@ class Calls(Annotations):
                 self.escape_functions(call)
                 return (Result(name),) if name.startswith(("numpy", "torch")) else UNKNOWN
             case _:
+                if isinstance(call.node, ast.Call) and last_name(call.node.func) in ("setattr", "setitem"):
+                    self._patch(call)
                 self.escape_all(call)
                 return UNKNOWN
+
+    def _patch(self, call: Call) -> None:
+        """Do what ``monkeypatch.setattr(module, "NAME", value)`` and ``setitem`` of a dict do."""
+        name = text_of(call.get(1, "name"))
+        for atom in call.first or ():
+            if isinstance(self.object_at(atom), DictObject):
+                self.set_item((atom,), call.get(1, "name") or UNKNOWN, UNKNOWN, ast.Constant(name), ast.Constant(name))
+        self.open_variable(name or "")
 
     def _call_object(self, ref: Ref, call: Call) -> Value:
         found = self.heap.read(ref)
@@ -448,10 +458,10 @@ class Calls(Annotations):
             return
         try:
             bind(declared, held, Record(None, self.frame.number, sizes, called=True), sizes)
-        except MisfitError as error:
+        except MismatchError as error:
             callee = self.exit()
             text = f'Argument "{name}" of {code.shown} {error}'
-            self.take_misfit(node, MisfitError(text, dtype=error.dtype))
+            self.take_mismatch(node, MismatchError(text, dtype=error.dtype))
             self.enter(callee)
 
     def _filled(self, frame: Frame) -> dict[str, Known]:
@@ -478,9 +488,9 @@ class Calls(Annotations):
         owner = Record(None, self.frame.number, sizes)
         try:
             bind(declared, held, owner, sizes)
-        except MisfitError as error:
+        except MismatchError as error:
             text = str(error).replace("takes", "is declared as", 1)
-            self.take_misfit(node, MisfitError(f"Result {text}", dtype=error.dtype))
+            self.take_mismatch(node, MismatchError(f"Result {text}", dtype=error.dtype))
             return shapes.lower(array_of(declared, owner, self.ranks))
         return value
 
@@ -492,9 +502,9 @@ class Calls(Annotations):
         owner = Record(None, self.frame.number, self.frame.sizes)
         try:
             bind(declared, held, owner, self.frame.sizes)
-        except MisfitError as error:
+        except MismatchError as error:
             name = f'"{node.target.id}" ' if isinstance(node.target, ast.Name) else ""
-            self.take_misfit(node, MisfitError(f"Assignment: {name}{error}", dtype=error.dtype))
+            self.take_mismatch(node, MismatchError(f"Assignment: {name}{error}", dtype=error.dtype))
             return value
         return shapes.filled(self, value, array_of(declared, owner, self.ranks))
 

@@ -100,6 +100,8 @@ class Contexts(Expressions):
         expects = _expects_mistakes(item.context_expr)
         self.quiet += expects
         found = handled(suppressed or [])
+        may_suppress = bool(left) or _name_of(item.context_expr) in ("ExitStack", "AsyncExitStack")
+        found = found._replace(shapes=found.shapes or may_suppress)
         self._handle(found, 1)
         before = self._exits_so_far()
         self._with(node, at + 1)
@@ -132,10 +134,13 @@ class Contexts(Expressions):
             inner = self._body, self.frames, self.quiet, self.exits
             self._body, self.frames, self.quiet, self.exits = outer, frames[:depth], quiet, exits
             self.heap.writer = self.frame.number
+            catches = inner[1][-1].catches
+            self.frame.catches += catches
             if target is not None:
                 self.assign(target, value)
             if self.is_alive():
                 self._with(node, at + 1)
+            self.frame.catches -= catches
             self._body, self.frames, self.quiet, self.exits = inner
             self.heap.writer = self.frame.number
 
@@ -188,4 +193,9 @@ def handled(types: Sequence[ast.expr | None]) -> Handled:
     each = [one for type_ in types for one in (type_.elts if isinstance(type_, ast.Tuple) else [type_])]
     names = {"Exception" if one is None else last_name(one) for one in each}
     asks = bool(names & _OF_FIELDS)
-    return Handled(asks or bool(names & _OF_BATCHES), asks, bool(names & _OF_SHAPES))
+    is_variable = any(name[:1].islower() for name in names)
+    return Handled(asks or bool(names & _OF_BATCHES), asks, is_variable or bool(names & _OF_SHAPES))
+
+
+def _name_of(node: ast.expr) -> str:
+    return last_name(node.func if isinstance(node, ast.Call) else node)

@@ -9,7 +9,7 @@ from contextlib import suppress
 from typedbatch._program.arrays.declared import Declared
 from typedbatch._program.arrays.held import array_of, bind
 from typedbatch._program.arrays.sizes import Size
-from typedbatch._program.arrays.values import Array, MisfitError, Record
+from typedbatch._program.arrays.values import Array, MismatchError, Record
 from typedbatch._program.classes import declared_arrays, name_of
 from typedbatch._program.frames import Call
 from typedbatch._program.machine import Machine
@@ -30,9 +30,9 @@ def fit_fields(machine: Machine, batch: Ref, cls: Class | External, call: Call) 
         expected = Declared(None, declared[name].dtypes, declared[name].torch) if is_row else declared[name]
         try:
             bind(expected, arrays[name], owner, sizes)
-        except MisfitError as error:
+        except MismatchError as error:
             text = f'Argument "{name}" of "{name_of(cls)}" {error}'
-            machine.take_misfit(call.argument(None, name), MisfitError(text, dtype=error.dtype))
+            machine.take_mismatch(call.argument(None, name), MismatchError(text, dtype=error.dtype))
     fields = machine.write_batch(batch).fields
     for name, one in declared.items():
         if name in fields and fields[name].value == UNKNOWN and not is_row:
@@ -53,12 +53,12 @@ def fit_field(machine: Machine, batch: Ref, name: str, node: ast.AST | None) -> 
     owner = Record(None, machine.next_frame(), sizes)
     for other, array in arrays.items():  # The axes of the steps are those of the other fields.
         if other != name and other in declared and declared[other].runs:
-            with suppress(MisfitError):
+            with suppress(MismatchError):
                 bind(declared[other], array, owner, sizes)
     try:
         bind(declared[name], arrays[name], owner, sizes)
-    except MisfitError as error:
-        machine.take_misfit(node, MisfitError(f'Field "{name}" {error}', dtype=error.dtype))
+    except MismatchError as error:
+        machine.take_mismatch(node, MismatchError(f'Field "{name}" {error}', dtype=error.dtype))
 
 
 def _arrays_in(machine: Machine, batch: Ref) -> dict[str, Array]:

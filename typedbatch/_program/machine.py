@@ -9,7 +9,7 @@ from typing import Final
 
 from typedbatch._program.arrays.declared import Declared
 from typedbatch._program.arrays.sizes import Name, Ranks
-from typedbatch._program.arrays.values import MisfitError
+from typedbatch._program.arrays.values import MismatchError
 from typedbatch._program.classes import attribute_of
 from typedbatch._program.frames import Attempt, Call, Frame
 from typedbatch._program.guards import Guards
@@ -22,7 +22,7 @@ from typedbatch._program.heap import (
     Place,
     ScopeObject,
 )  # fmt: skip
-from typedbatch._program.report import Finding, Level, Misfit, Step
+from typedbatch._program.report import Finding, Level, Mismatch, Step
 from typedbatch._program.source import Program, Source
 from typedbatch._program.values import (
     ARRAY,
@@ -66,7 +66,7 @@ class Machine(Guards):
         started: Threads that are run again when all else is done, each with its arguments and what was found at first.
         later: Expressions that are kept, or given to a loop of events: a generator or coroutine runs some time later.
         attempts: Each ``try`` that the run is in, outermost first.
-        misfits: Shapes and dtypes that do not fit, by the lines by which the run came there.
+        mismatches: Shapes and dtypes that do not fit, by the lines by which the run came there.
         ranks: The number of axes of each run of axes, as ``*b``, in a declared shape.
         compared: Names of sizes that the program compares, which may be the same.
         are_layers_changed: Whether a layer has been changed after it was made.
@@ -85,7 +85,7 @@ class Machine(Guards):
         self.bits: set[ast.AST] = set()
         self.choices = 0
         self.operation: ast.AST | None = None
-        self.misfits: dict[tuple[Level, ...], Misfit] = {}
+        self.mismatches: dict[tuple[Level, ...], Mismatch] = {}
         self.program = program
         self.vocabulary = program.vocabulary
         self.attempts: list[Attempt] = []
@@ -230,7 +230,7 @@ class Machine(Guards):
         self.findings.setdefault((str(source.path), *start, tuple(sorted(finding.names))), finding)
         return True
 
-    def take_misfit(self, node: ast.AST | None, error: MisfitError) -> None:
+    def take_mismatch(self, node: ast.AST | None, error: MismatchError) -> None:
         """Take note of what does not fit. At the end of the run it is decided where that is reported."""
         node = self.operation if node is None else node
         is_handled = self._is_handled() or any(frame.catches for frame in self.frames)
@@ -244,7 +244,7 @@ class Machine(Guards):
             if isinstance(inner, (ast.expr, ast.stmt))
         )
         if isinstance(nodes[-1], (ast.expr, ast.stmt)):
-            self.misfits.setdefault(levels, Misfit(levels, str(error), is_dtype=error.dtype))
+            self.mismatches.setdefault(levels, Mismatch(levels, str(error), is_dtype=error.dtype))
 
     def _is_certain_in(self, frame: Frame) -> bool:
         """Return whether every call that is like one comes to where the run is."""
@@ -359,6 +359,14 @@ class Machine(Guards):
         top = self.scope_of_module(source)
         names = self.write_scope(top).names if top is not None else {}
         names.update({name: UNKNOWN for name, value in names.items() if any(isinstance(one, Literal) for one in value)})
+
+    def open_variable(self, name: str) -> None:
+        """Take it that the variables of a name, of any module, may be anything else, too."""
+        for source in self.program.sources:
+            top = self.scope_of_module(source)
+            found = self.heap.read(top) if top is not None else None
+            if top is not None and isinstance(found, ScopeObject) and name in found.names:
+                self.write_scope(top).names[name] = union(found.names[name], UNKNOWN)
 
     def _escape_classes(self, classes: Iterable[Class]) -> None:
         for cls in classes:

@@ -9,9 +9,9 @@ from typing import Final
 import numpy as np
 
 from typedbatch._program import shapes
-from typedbatch._program.arrays.sizes import Name, Size, named
+from typedbatch._program.arrays.sizes import Name, Size, named, number
 from typedbatch._program.arrays.values import Array as Known
-from typedbatch._program.arrays.values import Many, Scalar, Several, item_of
+from typedbatch._program.arrays.values import Layer, Many, Scalar, Several, item_of
 from typedbatch._program.classes import attribute_of
 from typedbatch._program.containers import update, written_dict
 from typedbatch._program.frames import Call
@@ -80,6 +80,9 @@ def call_external(machine: Machine, name: str, call: Call) -> Value:
         machine.escape_functions(call)
         return UNKNOWN
     if root not in KEEPS_NOTHING:
+        if root == "unittest":  # ``mock.patch("module.NAME", 5)``, ``mock.patch.object(module, "NAME", 5)``
+            for value in call.args[:2]:
+                machine.open_variable((text_of(value) or "").rpartition(".")[2])
         machine.escape_all(call)
         return (Result(name),) if rest else UNKNOWN
     machine.escape_functions(call)
@@ -277,10 +280,13 @@ def _setattr(machine: Machine, call: Call) -> Value:
         return NONE
     name = text_of(call.args[1])
     if name is not None:
+        if any(atom in UNKNOWN or isinstance(atom, (External, Result)) for atom in call.args[0]):  # It may be a module.
+            machine.open_variable(name)
         machine.set_attribute(call.args[0], name, call.args[2] if len(call.args) > 2 else UNKNOWN, call.node)
     else:
         machine.may_have(call.args[0], None)
         _forget(machine, call.args[0])
+        machine.are_layers_changed |= isinstance(shapes.lift(machine, union(*call.args[2:])), Layer)
     return NONE
 
 
@@ -359,9 +365,19 @@ def _number(machine: Machine, call: Call) -> Value:
 
 def _range(machine: Machine, call: Call) -> Value:
     machine.escape_functions(call)
-    stop = shapes.lift(machine, call.first or ()) if len(call.args) == 1 else None
+    bounds = [one if isinstance(one := shapes.lift(machine, value), Size) else None for value in call.args]
     index = named(Name("i", machine.next_frame(), opaque=True))
-    return (Shaped(Many(index, stop if isinstance(stop, Size) else None)),)
+    count = bounds[0] if len(bounds) == 1 else None
+    if len(bounds) > 1 and bounds[0] == number(0):  # One round at least, if there is one.
+        count = bounds[1] if len(bounds) == 2 else _steps(bounds[1], bounds[2])
+    return (Shaped(Many(index, count)),)
+
+
+def _steps(stop: Size | None, step: Size | None) -> Size | None:
+    """Return the rounds of ``range(0, stop, step)``."""
+    if stop is None or step is None or stop.number is None or not step.number or step.number < 0:
+        return None
+    return number(-(-stop.number // step.number))
 
 
 def _length(machine: Machine, call: Call) -> Value:

@@ -40,7 +40,7 @@ class Level(NamedTuple):
     is_certain: bool = True
 
 
-class Misfit(NamedTuple):
+class Mismatch(NamedTuple):
     """Shapes or dtypes that do not fit.
 
     Attributes:

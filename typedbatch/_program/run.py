@@ -16,7 +16,7 @@ from typedbatch._program.classes import attribute_of, declared_arrays, declared_
 from typedbatch._program.frames import Call, Frame
 from typedbatch._program.heap import BatchObject, DictObject, Field, InstanceObject, ListObject, ScopeObject
 from typedbatch._program.machine import BudgetError
-from typedbatch._program.misfits import finding_of
+from typedbatch._program.mismatches import finding_of
 from typedbatch._program.report import SHAPES, Finding, Outcome
 from typedbatch._program.source import Program, Source
 from typedbatch._program.statements import Statements
@@ -111,38 +111,39 @@ class Run(Statements):
                 if not code.has_run:
                     self._run_alone(code, self._owners[code])
                 elif self._declares_shapes(code):
-                    self._misfits_alone(code)
+                    self._mismatches_alone(code)
         found = [*self.findings.values(), *self._placed()]
         found.sort(key=lambda one: (one.path, one.line, one.column, one.message))
         return Outcome(found, self.unfinished)
 
     def blamed(self) -> set[ast.AST]:
         """Return the functions in which shapes do not fit, and those that call them."""
-        levels = (level for levels in self.misfits for level in levels)
+        levels = (level for levels in self.mismatches for level in levels)
         return {level.code.node for level in levels if level.code is not None}
 
     def _placed(self) -> list[Finding]:
         """Return the reports of shapes that do not fit, one for each place."""
         placed = dict[tuple[Path, int, int], Finding]()
-        for misfit in [*self.misfits.values()]:
-            finding_of(misfit, self._misfits_alone)
-        for misfit in sorted(self.misfits.values(), key=lambda one: len(one.levels)):  # Names of sizes before numbers.
-            finding = finding_of(misfit, self._misfits_alone)
+        for mismatch in [*self.mismatches.values()]:
+            finding_of(mismatch, self._mismatches_alone)
+        # What a function alone has comes first, as it shows names of sizes.
+        for mismatch in sorted(self.mismatches.values(), key=lambda one: len(one.levels)):
+            finding = finding_of(mismatch, self._mismatches_alone)
             if finding is not None:
                 placed.setdefault((finding.path, finding.line, finding.column), finding)
         return [*placed.values()]
 
-    def _misfits_alone(self, code: Code) -> Collection[int]:
+    def _mismatches_alone(self, code: Code) -> Collection[int]:
         """Return the lines where shapes do not fit in a function that is called with what its annotations say."""
         if code not in self._alone:
             self._alone[code] = ()
             if code in self._owners and not isinstance(code.node, ast.Lambda):
                 findings, self.findings = self.findings, {}
-                misfits, self.misfits = self.misfits, {}
+                mismatches, self.mismatches = self.mismatches, {}
                 self.share, self.share_end = _LEAST_SHARE, self.steps + _LEAST_SHARE
                 self._run_alone(code, self._owners[code])
-                self._alone[code] = {levels[0].node.lineno for levels in self.misfits}
-                self.findings, self.misfits = findings, {**misfits, **self.misfits}
+                self._alone[code] = {levels[0].node.lineno for levels in self.mismatches}
+                self.findings, self.mismatches = findings, {**mismatches, **self.mismatches}
         return self._alone[code]
 
     def _declares_shapes(self, code: Code) -> bool:
@@ -334,6 +335,8 @@ class Run(Statements):
                 code.kind = _KINDS[name]
             elif name == "abstractmethod":
                 code.is_abstract = True
+            elif name == "xfail":
+                code.has_run = True  # It is expected to fail, and so is not run alone.
             elif name in ("setter", *_LEAVE_OUT):
                 return None
             elif name not in _KEEP_THE_FUNCTION:

@@ -12,6 +12,7 @@ from typedbatch._program.arrays.asking import MOST, greater
 from typedbatch._program.arrays.distributions import attribute as distribution_attribute
 from typedbatch._program.arrays.dtypes import BOOL, INTS, dtype_named, is_in, of_python
 from typedbatch._program.arrays.elementwise import BITS, COMPARISONS, binary, in_place, invert
+from typedbatch._program.arrays.layers import contradiction
 from typedbatch._program.arrays.operators import operate
 from typedbatch._program.arrays.sizes import Name, Size, named, number
 from typedbatch._program.arrays.values import (
@@ -25,7 +26,7 @@ from typedbatch._program.arrays.values import (
     Layer,
     Layers,
     Many,
-    MisfitError,
+    MismatchError,
     Scalar,
     Several,
     Span,
@@ -107,7 +108,7 @@ def _lifted(machine: Machine, atom: Atom, depth: int) -> Held:
                 items = tuple(lift(machine, item, depth - 1) for item in found.items)
                 return Several(items, listed=not found.is_tuple)
             if isinstance(found, InstanceObject) and attribute_of(found.owner, "forward") is not None:
-                return Layer(lambda arguments: _call_module(machine, atom, arguments))
+                return Layer(lambda arguments: _call_module(machine, atom, arguments), found.owner)
             return None
         case _:
             return None
@@ -210,8 +211,8 @@ def tried(machine: Machine, node: ast.AST | None, operation: Callable[[], Held])
     before, machine.operation = machine.operation, node
     try:
         return operation()
-    except MisfitError as error:
-        machine.take_misfit(node, error)
+    except MismatchError as error:
+        machine.take_mismatch(node, error)
         return None
     finally:
         machine.operation = before
@@ -449,6 +450,10 @@ def call_function(machine: Machine, name: str, call: Call) -> Value | None:
     arguments = arguments_of(machine, call, torch=torch)
     if arguments is None:
         return None
+    error = contradiction(arguments) if name in ("torch.nn.Sequential", "torch.nn.modules.Sequential") else None
+    if error is not None and call.node is not None:
+        machine.take_mismatch(call.node, error)
+        return None
     return lower(tried(machine, call.node, lambda: operation(arguments)), ())
 
 
@@ -523,7 +528,7 @@ def taken(machine: Machine, index: Value) -> Callable[[Known], Held]:
     def take(array: Known) -> Held:
         try:
             taken = indexing.take(array, held)
-        except MisfitError:
+        except MismatchError:
             return array.shaped(None)
         if not taken.axes or taken.axes[0].size is not None or array.axes is None or len(taken.axes) != len(array.axes):
             return taken

@@ -21,7 +21,7 @@ from typedbatch._program.arrays.values import (
     Axis,
     Distribution,
     Literal,
-    MisfitError,
+    MismatchError,
     Several,
     Value,
 )
@@ -113,10 +113,10 @@ def array(*sizes: Size | int) -> Array:
 def test_actions_of_a_column_are_reported() -> None:
     made = CONSTRUCTORS["Categorical"](Arguments((), {"logits": array(N, K)}, torch=True))
     assert made is not None
-    with pytest.raises(MisfitError, match=r"log_prob: \(N, 1\) and \(N,\) make \(N, N\): each N against every other"):
+    with pytest.raises(MismatchError, match=r"log_prob: \(N, 1\) and \(N,\) make \(N, N\): each N against every other"):
         METHODS["log_prob"](made, Arguments((array(N, 1),), torch=True))
 
 
 def test_parameters_that_do_not_fit_are_reported() -> None:
-    with pytest.raises(MisfitError, match=r"Normal: \(N, 3\) and \(2,\) do not fit: 3 against 2"):
+    with pytest.raises(MismatchError, match=r"Normal: \(N, 3\) and \(2,\) do not fit: 3 against 2"):
         CONSTRUCTORS["Normal"](Arguments((array(N, 3), array(2)), torch=True))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.typing.shapes.drawing import K, L, N
 from typedbatch._program.arrays.products import EINOPS_FUNCTIONS
 from typedbatch._program.arrays.sizes import Size, number
-from typedbatch._program.arrays.values import Arguments, Array, Axis, Literal, MisfitError
+from typedbatch._program.arrays.values import Arguments, Array, Axis, Literal, MismatchError
 
 COUNTS = {"b": 2, "h": 3, "w": 4, "c": 5}
 NAMES = st.permutations(list(COUNTS))
@@ -76,7 +76,7 @@ def test_einsum():
     arrays = tensor(N, L), tensor(L, K)
     known = EINOPS_FUNCTIONS["einsum"](Arguments((*arrays, Literal("batch i, i j -> batch j")), torch=True))
     assert str(known) == "(N, K)"
-    with pytest.raises(MisfitError, match=r"einsum 'a b, c b -> a c': b is L and K"):
+    with pytest.raises(MismatchError, match=r"einsum 'a b, c b -> a c': b is L and K"):
         EINOPS_FUNCTIONS["einsum"](Arguments((*arrays, Literal("a b, c b -> a c")), torch=True))
 
 
@@ -91,7 +91,7 @@ def test_einsum():
     ],
 )
 def test_what_does_not_fit_is_reported(name, sizes, pattern, given_, text):
-    with pytest.raises(MisfitError) as raised:
+    with pytest.raises(MismatchError) as raised:
         call(name, tensor(*sizes), pattern, **given_)
     assert str(raised.value) == text
 

@@ -15,7 +15,7 @@ from torch import nn
 from tests.typing.shapes.drawing import K, L, N
 from typedbatch._program.arrays.layers import LAYERS
 from typedbatch._program.arrays.sizes import Name, Size, named, number
-from typedbatch._program.arrays.values import Arguments, Array, Axis, Layer, Literal, MisfitError, Several, Value
+from typedbatch._program.arrays.values import Arguments, Array, Axis, Layer, Literal, MismatchError, Several, Value
 
 NUMBERS = {"N": 3, "L": 9, "K": 7}
 Made = tuple[tuple[Any, ...], dict[str, Any]]
@@ -221,7 +221,7 @@ REPORTS = [
 @pytest.mark.parametrize(("name", "made", "sizes", "text"), REPORTS, ids=[name for name, *_ in REPORTS])
 def test_what_does_not_fit_is_reported(name: str, made: tuple[int, ...], sizes: tuple[Any, ...], text: str) -> None:
     call = LAYERS[name](Arguments(tuple(map(number, made)), torch=True))
-    with pytest.raises(MisfitError) as raised:
+    with pytest.raises(MismatchError) as raised:
         call(Arguments((tensor(*sizes),), torch=True))
     assert str(raised.value) == text
 
@@ -234,7 +234,7 @@ def test_layers_in_sequence() -> None:
     call = LAYERS["Sequential"](Arguments(tuple(layers), torch=True))
     assert str(call(Arguments((tensor(N, 4, 84, 84),), torch=True))) == "(N, 6)"
     call = LAYERS["Sequential"](Arguments((*layers[3:],), torch=True))
-    with pytest.raises(MisfitError, match=r"Linear takes 5184 features, got \(N, 3136\): 3136 against 5184"):
+    with pytest.raises(MismatchError, match=r"Linear takes 5184 features, got \(N, 3136\): 3136 against 5184"):
         call(Arguments((tensor(N, 64, 7, 7),), torch=True))
 
 
@@ -267,7 +267,7 @@ def test_layers_of_several_inputs(
     assert value is not None
     assert not differs(value, found)
     wrong = [*inputs[:-1], (*inputs[-1][:-1], 11)]
-    with pytest.raises(MisfitError, match="features, got"):
+    with pytest.raises(MismatchError, match="features, got"):
         known(Arguments(tuple(tensor(*sizes) for sizes in wrong), torch=True))
 
 
@@ -275,5 +275,5 @@ def test_layers_that_are_stacked() -> None:
     one = Layer(LAYERS["TransformerEncoderLayer"](Arguments((number(4), number(2)), torch=True)))
     call = LAYERS["TransformerEncoder"](Arguments((one, number(3)), torch=True))
     assert str(call(Arguments((tensor(L, N, 4),), torch=True))) == "(L, N, 4)"
-    with pytest.raises(MisfitError, match=r"TransformerEncoderLayer takes 4 features, got \(L, N, 5\)"):
+    with pytest.raises(MismatchError, match=r"TransformerEncoderLayer takes 4 features, got \(L, N, 5\)"):
         call(Arguments((tensor(L, N, 5),), torch=True))

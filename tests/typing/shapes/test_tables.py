@@ -17,7 +17,17 @@ from tests.typing.shapes import arguments
 from tests.typing.shapes.drawing import Draw, Draws, K, L, N, RestError
 from typedbatch._program.arrays import losses, tables
 from typedbatch._program.arrays.sizes import Size, number
-from typedbatch._program.arrays.values import ASKED, Arguments, Array, Axis, Literal, Many, MisfitError, Several, Value
+from typedbatch._program.arrays.values import (
+    ASKED,
+    Arguments,
+    Array,
+    Axis,
+    Literal,
+    Many,
+    MismatchError,
+    Several,
+    Value,
+)
 
 KINDS: dict[str, tuple[dict[str, Any], dict[str, Draw]]] = {
     "function": (tables.FUNCTIONS, arguments.FUNCTIONS),
@@ -77,7 +87,7 @@ def check(kind: str, name: str, home: Any, random: Random) -> bool:
     report, out = None, None
     try:
         out = table[name](told)
-    except MisfitError as error:
+    except MismatchError as error:
         report = error
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
@@ -250,7 +260,7 @@ REPORTS: list[tuple[str, tuple[Value, ...], dict[str, Value], str]] = [
 
 @pytest.mark.parametrize(("name", "given", "named", "text"), REPORTS, ids=[text for *_, text in REPORTS])
 def test_what_does_not_fit_is_reported(name: str, given: tuple[Value, ...], named: dict[str, Value], text: str) -> None:
-    with pytest.raises(MisfitError) as raised:
+    with pytest.raises(MismatchError) as raised:
         run(name, *given, method=name not in tables.FUNCTIONS, **named)
     assert str(raised.value) == text
 

@@ -28,7 +28,7 @@ from typedbatch._program.arrays.values import (
     Arguments,
     Array,
     Axis,
-    MisfitError,
+    MismatchError,
     Operation,
     Several,
     Value,
@@ -48,7 +48,9 @@ def _reshaped(axes: Axes, new: Axes, what: str) -> Axes:
     before, after = product(old_sizes), product(new_sizes)
     if len(rest) == len(new):
         if before is not None and after is not None and differ(before, after):
-            raise MisfitError(f"{what}: {shown(axes)} to {shown(new)}: {product(axes)} elements, {product(new)} asked")
+            raise MismatchError(
+                f"{what}: {shown(axes)} to {shown(new)}: {product(axes)} elements, {product(new)} asked"
+            )
         _require_no_renaming(axes, new, what)
         return new
     if len(rest) < len(new) - 1:
@@ -57,7 +59,7 @@ def _reshaped(axes: Axes, new: Axes, what: str) -> Axes:
     if before is not None and after is not None and after.number != 0:  # an empty array has nothing for -1
         missing = before.divided(after)
         if missing is None and before.number is not None and after.number is not None:
-            raise MisfitError(f"{what}: {shown(axes)} to {shown(new)}: {before} is no multiple of {after}")
+            raise MismatchError(f"{what}: {shown(axes)} to {shown(new)}: {before} is no multiple of {after}")
         if missing is None and len(before.terms) == 1 and (after.name is not None or after.number is not None):
             missing = before.over(after)
     made = tuple(Axis(missing) if axis.size == _MINUS else axis for axis in new)
@@ -87,12 +89,12 @@ def _require_no_renaming(old: Axes, new: Axes, what: str) -> None:
     if sizes[0] == sizes[1]:
         return
     if len(known) == len(sizes[0]) and len(symbolic) > 1 and Counter(sizes[0]) == Counter(sizes[1]):
-        raise MisfitError(
+        raise MismatchError(
             f"{what} of {shown(old)} to {shown(new)} moves no data: it renames the axes; transpose swaps them"
         )
     moved = _moved(old, new)
     if moved is not None:
-        raise MisfitError(
+        raise MismatchError(
             f"{what} of {shown(old)} to {shown(new)} moves no data: the numbers along {moved} are mixed with others; "
             "permute or transpose bring the axes that are joined side by side"
         )
@@ -151,7 +153,7 @@ def flatten(arguments: Arguments) -> Value:
     first = place_in(axes, whole_of(arguments, 0, 1, "start_dim"), "flatten")
     last = place_in(axes, whole_of(arguments, -1, 2, "end_dim"), "flatten")
     if first > last:
-        raise MisfitError(f"flatten: from axis {first} to axis {last}")
+        raise MismatchError(f"flatten: from axis {first} to axis {last}")
     return array.shaped([*axes[:first], _flat(axes[first : last + 1]), *axes[last + 1 :]])
 
 
@@ -195,7 +197,7 @@ def _goes(axes: Axes, at: int, torch: bool) -> bool:
     size = axes[at].size
     other = size is not None and differ(size, number(1))
     if other and not torch:
-        raise MisfitError(f"squeeze: axis {at} of {shown(axes)} is not 1")
+        raise MismatchError(f"squeeze: axis {at} of {shown(axes)} is not 1")
     if torch and not other and not axes[at].one:
         raise UnsureError
     return not other
@@ -232,10 +234,10 @@ def permute(arguments: Arguments) -> Value:
         return array.shaped(axes[::-1])
     asked = [whole(axis.size) for axis in sizes_from(arguments, 1, "dims", "axes")]
     if len(asked) != len(axes):
-        raise MisfitError(f"permute: {len(asked)} places for the axes of {shown(axes)}")
+        raise MismatchError(f"permute: {len(asked)} places for the axes of {shown(axes)}")
     order = [place_in(axes, at, "permute") for at in asked]
     if len(set(order)) < len(order):
-        raise MisfitError(f"permute: an axis of {shown(axes)} is there twice")
+        raise MismatchError(f"permute: an axis of {shown(axes)} is there twice")
     return _ordered(array, order)
 
 
@@ -268,7 +270,7 @@ def moveaxis(arguments: Arguments) -> Value:
         raise UnsureError
     source, target = (places_in(axes, end, "moveaxis") for end in ends)
     if len(source) != len(target) or len(set(source)) < len(source) or len(set(target)) < len(target):
-        raise MisfitError(f"moveaxis: the places in {shown(axes)} do not go together")
+        raise MismatchError(f"moveaxis: the places in {shown(axes)} do not go together")
     moved = dict(zip(target, source, strict=True))
     rest = iter([at for at in range(len(axes)) if at not in source])
     return _ordered(array, [moved[at] if at in moved else next(rest) for at in range(len(axes))])
@@ -286,7 +288,7 @@ def t(arguments: Arguments) -> Value:
     """``t(x)``, of two axes at most."""
     axes = axes_of(array_of(arguments))
     if len(axes) > 2:
-        raise MisfitError(f"t: {shown(axes)} has more than two axes")
+        raise MismatchError(f"t: {shown(axes)} has more than two axes")
     return turned(arguments)
 
 
@@ -297,7 +299,7 @@ def last_two(arguments: Arguments) -> Value:
     if not axes:
         raise UnsureError
     if len(axes) < 2:
-        raise MisfitError(f"mT: {shown(axes)} has less than two axes")
+        raise MismatchError(f"mT: {shown(axes)} has less than two axes")
     return array.shaped([*axes[:-2], axes[-1], axes[-2]])
 
 

@@ -16,7 +16,7 @@ from typedbatch._program.arrays.values import (
     Axis,
     DType,
     Literal,
-    MisfitError,
+    MismatchError,
     Operation,
     Several,
     Value,
@@ -148,14 +148,14 @@ def place_in(axes: Axes, at: int, what: str) -> int:
     """An axis counted from the front.
 
     Raises:
-        MisfitError: there is none.
+        MismatchError: there is none.
         UnsureError: many operations take 0 and -1 for an array without axes.
     """
     found = axis_at(axes, at)
     if found is None:
         if not axes and at in (0, -1):
             raise UnsureError
-        raise MisfitError(f"{what}: no axis {at} in {shown(axes)}")
+        raise MismatchError(f"{what}: no axis {at} in {shown(axes)}")
     return found
 
 
@@ -241,4 +241,4 @@ def require(axes: Axes, at: int, expected: Value, what: str, array: Array) -> No
     if not isinstance(expected, Size) or size is None:
         return
     if differ(size, expected) or (axes[at].step and expected.number is not None):
-        raise MisfitError(f"{what} takes {expected} features, got {array}: {size} against {expected}")
+        raise MismatchError(f"{what} takes {expected} features, got {array}: {size} against {expected}")

@@ -101,7 +101,7 @@ def log_prob(distribution: Distribution, arguments: Arguments) -> Value:
     """``dist.log_prob(value)``: one number for each event.
 
     Raises:
-        MisfitError: the value does not go with the distribution, or each of its rows goes with every other.
+        MismatchError: the value does not go with the distribution, or each of its rows goes with every other.
     """
     value, whole = arguments.array(0, "value"), (*distribution.batch, *distribution.event)
     if value is None or value.axes is None:

@@ -13,7 +13,7 @@ from typedbatch._program.arrays.values import (
     Array,
     Axis,
     Literal,
-    MisfitError,
+    MismatchError,
     Operation,
     Scalar,
     Value,
@@ -35,7 +35,7 @@ def broadcast(
         columns: a column beside a row is meant, as in an index.
 
     Raises:
-        MisfitError: they do not go together, or only because ``(N, 1)`` and ``(N,)`` make ``(N, N)``.
+        MismatchError: they do not go together, or only because ``(N, 1)`` and ``(N,)`` make ``(N, N)``.
     """
     known = [axes for axes in shapes if axes is not None]
     out: tuple[Axis, ...] = known[0] if known else ()
@@ -50,7 +50,7 @@ def _pair(one: tuple[Axis, ...], other: tuple[Axis, ...], what: str, *, columns:
             size = row[-1].size
             made = f"make ({size}, {size}): each {size} against every other"
             made = made if len(row) == 1 else "do not go element by element"
-            raise MisfitError(f"{what}: {_text(column)} and {_text(row)} {made}")
+            raise MismatchError(f"{what}: {_text(column)} and {_text(row)} {made}")
     return tuple(
         _axis(a, b, one, other, what) for a, b in list(zip_longest(one[::-1], other[::-1], fillvalue=None))[::-1]
     )
@@ -83,7 +83,7 @@ def _axis(a: Axis | None, b: Axis | None, one: tuple[Axis, ...], other: tuple[Ax
     if a.size == b.size:
         return Axis(a.size, step=a.step or b.step)
     if differ(a.size, b.size):
-        raise MisfitError(f"{what}: {_text(one)} and {_text(other)} do not fit: {a.size} against {b.size}")
+        raise MismatchError(f"{what}: {_text(one)} and {_text(other)} do not fit: {a.size} against {b.size}")
     return UNKNOWN
 
 
@@ -112,7 +112,7 @@ def in_place(sign: str, target: Array, other: Value) -> Value:
             for a, b in zip(target.axes[::-1], other.axes[::-1], strict=False)
         )
         if grown:
-            raise MisfitError(f"{sign}=: {other} does not fit into {target}")
+            raise MismatchError(f"{sign}=: {other} does not fit into {target}")
     return target
 
 
@@ -122,7 +122,7 @@ def _require_dtypes(sign: str, one: Value, other: Value) -> None:
         return
     torch = any(isinstance(value, Array) and value.torch for value in (one, other))
     if all(flags) or (torch and not flags[0]) or (torch and isinstance(other, (Size, Literal, Scalar))):
-        raise MisfitError("- of bool is an error in torch and numpy; ~ inverts a mask", dtype=True)
+        raise MismatchError("- of bool is an error in torch and numpy; ~ inverts a mask", dtype=True)
 
 
 def _dtypes(sign: str, one: Value, other: Value) -> Dtypes | None:
@@ -152,10 +152,10 @@ def invert(value: Array) -> Array:
     """``~``, which inverts masks, and flips the bits of integers.
 
     Raises:
-        MisfitError: it is certain to be integers.
+        MismatchError: it is certain to be integers.
     """
     if is_in(value.dtypes, INTS):
-        raise MisfitError(
+        raise MismatchError(
             f"~ of {told(value.dtypes)} flips bits, so that ~1 is not 0; it inverts a mask of bool only", dtype=True
         )
     return value

@@ -8,7 +8,7 @@ from typing import Any
 from typedbatch._program.arrays.declared import ONE_PER_STEP, STEPS, Declared
 from typedbatch._program.arrays.dtypes import told
 from typedbatch._program.arrays.sizes import Name, Ranks, Size, differ, named, number
-from typedbatch._program.arrays.values import MORE, UNKNOWN, Array, Axis, MisfitError, Record, Several, Value, shown
+from typedbatch._program.arrays.values import MORE, UNKNOWN, Array, Axis, MismatchError, Record, Several, Value, shown
 from typedbatch.schema.dims import ROWS, Dim, Sort, compute
 
 Sizes = dict[str, Size | None]
@@ -145,16 +145,16 @@ def bind(declared: Declared, array: Array, owner: Record, sizes: Sizes) -> None:
         sizes: those of the owner so far; names that are met the first time are added.
 
     Raises:
-        MisfitError: it certainly does not fit.
+        MismatchError: it certainly does not fit.
     """
     if declared.torch != array.torch:
         return
     if declared.dtypes is not None and array.dtypes and not declared.dtypes & array.dtypes:
-        raise MisfitError(f"takes {told(declared.dtypes)}, got {told(array.dtypes)}", dtype=True)
+        raise MismatchError(f"takes {told(declared.dtypes)}, got {told(array.dtypes)}", dtype=True)
     if declared.shape is None or array.axes is None:
         return
     if not declared.shape.has_rank(len(array.axes)):
-        raise MisfitError(f"takes {declared.shape}, got {shown(array.axes)}")
+        raise MismatchError(f"takes {declared.shape}, got {shown(array.axes)}")
     pairs, run = _pairs(declared, array.axes, sizes)
     for dim, axis in pairs:
         if dim.sort is Sort.NAMED and dim.text not in sizes and not dim.broadcasts:
@@ -164,7 +164,7 @@ def bind(declared: Declared, array: Array, owner: Record, sizes: Sizes) -> None:
         if expected is None or axis.size is None or not differ(expected, axis.size):
             continue
         known = "" if str(expected) == dim.text else f"; {dim.text} is {expected} here"
-        raise MisfitError(f"takes {declared.shape}, got {shown(array.axes)}{known}")
+        raise MismatchError(f"takes {declared.shape}, got {shown(array.axes)}{known}")
     if run is not None:
         _bind_run(declared, run, array.axes, sizes)
 
@@ -203,7 +203,7 @@ def _bind_run(declared: Declared, run: tuple[Axis, ...], axes: tuple[Axis, ...],
     if not fits:
         what = "one number per step" if declared.shape == ONE_PER_STEP else str(declared.shape)
         name = "the steps are" if dim == STEPS else f"{dim} is"
-        raise MisfitError(f"takes {what}, got {shown(axes)}; {name} {shown(before)} here")
+        raise MismatchError(f"takes {what}, got {shown(axes)}; {name} {shown(before)} here")
 
 
 def refined(declared: Value, found: Value) -> Value:

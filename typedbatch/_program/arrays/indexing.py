@@ -14,7 +14,7 @@ from typedbatch._program.arrays.values import (
     Array,
     Axis,
     Literal,
-    MisfitError,
+    MismatchError,
     Several,
     Span,
     Value,
@@ -29,17 +29,17 @@ def take(array: Array, index: Value) -> Array:
     """What an index leaves of an array.
 
     Raises:
-        MisfitError: it has more parts than the array has axes, or a number that is beyond its axis.
+        MismatchError: it has more parts than the array has axes, or a number that is beyond its axis.
     """
     parts = index.items if isinstance(index, Several) and not index.listed else (index,)  # a list picks rows
     unknown = array.shaped(None)
     if any(isinstance(part, Array) and part.axes != () and is_in(part.dtypes, FLOATS) for part in parts):
-        raise MisfitError("an index takes integers, got floats", dtype=True)
+        raise MismatchError("an index takes integers, got floats", dtype=True)
     if array.axes is None or any(_consumes(part) is None for part in parts):
         return unknown
     used = sum(_consumes(part) or 0 for part in parts)
     if used > len(array.axes):
-        raise MisfitError(f"{used} indices for an array of {len(array.axes)} axes, {array}")
+        raise MismatchError(f"{used} indices for an array of {len(array.axes)} axes, {array}")
     rest = len(array.axes) - used
     dots = [place for place, part in enumerate(parts) if _is_dots(part)]
     if len(dots) > 1:
@@ -55,7 +55,7 @@ def assign(array: Array, index: Value, value: Value) -> Value:
     """``array[index] = value``; gives what was there.
 
     Raises:
-        MisfitError: the value does not go there.
+        MismatchError: the value does not go there.
     """
     target = take(array, index)
     if not isinstance(value, Array) or value.axes is None or target.axes is None or value.torch != array.torch:
@@ -63,12 +63,12 @@ def assign(array: Array, index: Value, value: Value) -> Value:
     extra = value.axes[: max(0, len(value.axes) - len(target.axes))]
     for axis in extra:
         if axis.size is not None and differ(axis.size, ONE):
-            raise MisfitError(f"{value} does not go into {target}")
+            raise MismatchError(f"{value} does not go into {target}")
     for mine, its in zip(target.axes[::-1], value.axes[::-1], strict=False):
         if its.one or mine.size is None or its.size is None:
             continue
         if differ(mine.size, its.size):
-            raise MisfitError(f"{value} does not go into {target}: {its.size} against {mine.size}")
+            raise MismatchError(f"{value} does not go into {target}: {its.size} against {mine.size}")
     return target
 
 
@@ -127,7 +127,7 @@ def _taken(axes: Sequence[Axis], parts: Sequence[Value], *, torch: bool) -> list
 def _require_within(part: Size, axis: Axis, axes: Sequence[Axis]) -> None:
     at, size = part.number, None if axis.size is None else axis.size.number
     if at is not None and size is not None and not -size <= at < size:
-        raise MisfitError(f"index {at} of an axis of {size}, in {shown(tuple(axes))}")
+        raise MismatchError(f"index {at} of an axis of {size}, in {shown(tuple(axes))}")
 
 
 def _picks(part: Value) -> tuple[Axis, ...] | None:

@@ -33,7 +33,7 @@ from typedbatch._program.arrays.values import (
     Array,
     Axis,
     Many,
-    MisfitError,
+    MismatchError,
     Operation,
     Several,
     Value,
@@ -82,12 +82,12 @@ def _merge(shapes: Sequence[Axes], what: str, but: int | None = None) -> list[Ax
     out = list(shapes[0])
     for axes in shapes[1:]:
         if len(axes) != len(out):
-            raise MisfitError(f"{what}: {shown(shapes[0])} and {shown(axes)} have other numbers of axes")
+            raise MismatchError(f"{what}: {shown(shapes[0])} and {shown(axes)} have other numbers of axes")
         for at, (one, other) in enumerate(zip(out, axes, strict=True)):
             if at == but:
                 continue
             if apart(one, other):
-                raise MisfitError(
+                raise MismatchError(
                     f"{what}: {shown(shapes[0])} and {shown(axes)} do not fit: {one.size} against {other.size}"
                 )
             out[at] = same_axis(one, other)
@@ -124,7 +124,7 @@ def pad_sequence(arguments: Arguments) -> Value:
 def _joined(shapes: Sequence[Axes], at: int, what: str, *, torch: bool, many: bool) -> Axes:
     """Behind each other along an axis."""
     if any(not axes for axes in shapes):
-        raise MisfitError(f"{what}: an array without axes")
+        raise MismatchError(f"{what}: an array without axes")
     sizes = [axes[0].size for axes in shapes if len(axes) == 1]  # Of those that may be empty.
     if torch and len({len(axes) for axes in shapes}) > 1 and any(size is None or not nonzero(size) for size in sizes):
         raise UnsureError
@@ -198,7 +198,7 @@ def split(arguments: Arguments) -> Value:
         sizes = [item if isinstance(item, Size) else None for item in asked.items]
         total = _sum(sizes)
         if size is not None and total is not None and differ(size, total):
-            raise MisfitError(f"split: sizes that are {total} together, of {size}")
+            raise MismatchError(f"split: sizes that are {total} together, of {size}")
         return _pieces(array, at, sizes)
     return _by_size(array, at, size, asked)
 
@@ -236,7 +236,7 @@ def _sections(array: Array, at: int, size: Size | None, asked: Value, *, exact: 
     if size is not None and size.number is not None and count is not None and count <= MOST:
         each, rest = divmod(size.number, count)
         if rest and exact:
-            raise MisfitError(f"split: {size} into {count} equal parts")
+            raise MismatchError(f"split: {size} into {count} equal parts")
         return _pieces(array, at, [number(each + (part < rest)) for part in range(count)])
     each_size = size.divided(asked) if size is not None else None
     if count is None or count > MOST:
@@ -277,7 +277,7 @@ def glu(arguments: Arguments) -> Value:
     at = place_in(axes, whole_of(arguments, -1, 1, "dim"), "glu")
     size = axes[at].size
     if size is not None and size.number is not None and size.number % 2:
-        raise MisfitError(f"glu: {size} is not even")
+        raise MismatchError(f"glu: {size} is not even")
     half = size.divided(number(2)) if size is not None else None
     return array.shaped([*axes[:at], Axis(half), *axes[at + 1 :]])
 
@@ -304,7 +304,7 @@ def repeat(arguments: Arguments) -> Value:
     array = array_of(arguments)
     axes, times = axes_of(array), sizes_from(arguments, 1, "repeats", "sizes")
     if len(times) < len(axes):
-        raise MisfitError(f"repeat: {len(times)} numbers for the axes of {shown(axes)}")
+        raise MismatchError(f"repeat: {len(times)} numbers for the axes of {shown(axes)}")
     new = len(times) - len(axes)
     kept = [_times(axis, count) for axis, count in zip(axes, times[new:], strict=True)]
     return array.shaped([*times[:new], *kept])
@@ -345,12 +345,12 @@ def _stretched(array: Array, new: Axes, what: str) -> Array:
     axes = axes_of(array)
     front = len(new) - len(axes)
     if front < 0:
-        raise MisfitError(f"{what}: {shown(axes)} has more axes than {shown(new)}")
+        raise MismatchError(f"{what}: {shown(axes)} has more axes than {shown(new)}")
     out = list(new[:front])
     for one, other in zip(axes, new[front:], strict=True):
         as_it_is = other.size is not None and other.size.number == -1
         if not as_it_is and not one.one and apart(one, other):
-            raise MisfitError(f"{what}: {shown(axes)} does not fit {shown(new)}: {one.size} against {other.size}")
+            raise MismatchError(f"{what}: {shown(axes)} does not fit {shown(new)}: {one.size} against {other.size}")
         out.append(one if as_it_is else other)
     if any(axis.size is not None and axis.size.number == -1 for axis in out):
         raise UnsureError

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from typedbatch._program.arrays import windows
+from typedbatch._program.arrays import losses, windows
 from typedbatch._program.arrays.arranging import flatten, unflatten
 from typedbatch._program.arrays.asking import (
     Axes,
@@ -32,7 +32,7 @@ from typedbatch._program.arrays.values import (
     Axis,
     Layer,
     Literal,
-    MisfitError,
+    MismatchError,
     Operation,
     Several,
     Value,
@@ -45,7 +45,7 @@ def require_last(array: Array, shape: Value, name: str) -> Array:
     """Return an array after checking that its last axes are of a shape.
 
     Raises:
-        MisfitError: They certainly are not.
+        MismatchError: They certainly are not.
         UnsureError: It is not known.
     """
     axes, last = axes_of(array), sizes_of(shape)
@@ -80,7 +80,7 @@ _MASKS: Final = (
 
 def _require_alike(one: Axis, other: Axis, what: str, of: str) -> None:
     if apart(one, other):
-        raise MisfitError(f"{what}: {of} of {one} and {other}")
+        raise MismatchError(f"{what}: {of} of {one} and {other}")
 
 
 @understood(7, "query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
@@ -233,6 +233,15 @@ def _normal_of_channels(name: str, place: int, least: int, word: str) -> Constru
 # ---- sequences -------------------------------------------------------------------------------------------------------
 
 
+def _require_state(name: str, state: Value, rows: Axis, width: Axis) -> None:
+    """Refuse a first state of other rows, or of another width, than the layer has."""
+    states = state.items if isinstance(state, Several) else (state,)
+    for one in states:
+        if isinstance(one, Array) and one.axes is not None and len(one.axes) == 3:
+            _require_alike(one.axes[1], rows, name, "rows of the state and the input")
+            _require_alike(one.axes[2], width, name, "widths of the state and the layer")
+
+
 def _recurrent(name: str) -> Constructor:
     """``LSTM(input_size, hidden_size, num_layers=1)``: gives the outputs, and the last states."""
 
@@ -248,6 +257,9 @@ def _recurrent(name: str) -> Constructor:
                 raise UnsureError
             require(axes, -1, takes, name, array)
             ways = number(2 if both else 1)
+            before = arguments.get(1, "hx")
+            if rows_first is not None:
+                _require_state(name, before, axes[0 if rows_first else 1], sized(hidden))
             width = Axis(hidden * ways) if isinstance(hidden, Size) else UNKNOWN
             rows = UNKNOWN if rows_first is None else axes[0 if rows_first else 1]
             depth = Axis(layers * ways) if isinstance(layers, Size) else UNKNOWN
@@ -289,6 +301,45 @@ def sequential(made: Arguments) -> Operation:
     return call
 
 
+def contradiction(made: Arguments) -> MismatchError | None:
+    """Return why the layers of a ``Sequential`` do not fit each other, whatever it is called with; None if they may.
+
+    Each number of axes is tried, as the right one must fit, too. The report is that of the layer that is farthest back.
+    """
+    farthest, found = -1, None
+    for rank in (2, 3, 4, 1, 5):
+        value: Value = Array((UNKNOWN,) * rank, None, torch=True)
+        for at, layer in enumerate(made.given):
+            if not isinstance(layer, Layer) or layer.owner is not None or not isinstance(value, Array):
+                return None
+            try:
+                value = layer.call(Arguments((value,), torch=True))
+            except MismatchError as error:
+                if at > farthest:
+                    farthest, found = at, error
+                break
+        else:
+            return None
+    return found
+
+
+def _loss(name: str) -> Constructor:
+    """``MSELoss(reduction="mean")``: the function of the same name."""
+
+    def construct(made: Arguments) -> Operation:
+        named = {"reduction": made.named["reduction"]} if "reduction" in made.named else {}
+        operation = losses.FUNCTIONS[name]
+        return lambda arguments: operation(Arguments(arguments.given, {**arguments.named, **named}, torch=True))
+
+    return construct
+
+
+_LOSSES: Final = {
+    "BCELoss": "binary_cross_entropy", "BCEWithLogitsLoss": "binary_cross_entropy_with_logits",
+    "CrossEntropyLoss": "cross_entropy", "HuberLoss": "huber_loss", "KLDivLoss": "kl_div", "L1Loss": "l1_loss",
+    "MSELoss": "mse_loss", "NLLLoss": "nll_loss", "SmoothL1Loss": "smooth_l1_loss",
+}  # fmt: skip
+"""Classes of losses, and the functions that they call."""
 _SAME: Final[Sequence[str]] = (
     "CELU", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "ELU", "GELU", "Hardsigmoid", "Hardswish", "Hardtanh",
     "Identity", "LeakyReLU", "LogSigmoid", "LogSoftmax", "Mish", "PReLU", "ReLU", "ReLU6", "SELU", "SiLU", "Sigmoid",
@@ -298,6 +349,7 @@ _SAME: Final[Sequence[str]] = (
 LAYERS: Final[dict[str, Constructor]] = {
     **dict.fromkeys(_SAME, of_input(lambda made, array: array.typed(None))),
     **windows.LAYERS,
+    **{name: _loss(function) for name, function in _LOSSES.items()},
     **{
         f"BatchNorm{dims}d": _normal_of_channels(f"BatchNorm{dims}d", 0, 2 if dims == 1 else dims + 2, "num_features")
         for dims in (1, 2, 3)

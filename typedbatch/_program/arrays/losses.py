@@ -25,7 +25,7 @@ from typedbatch._program.arrays.values import (
     Array,
     Axis,
     Literal,
-    MisfitError,
+    MismatchError,
     Operation,
     Value,
     shown,
@@ -70,7 +70,7 @@ def _meant_same(what: str, one: Axes, other: Axes) -> Axes:
         return one or other
     if len(one) != len(other) or any(_mismatch(a, b) for a, b in zip(one, other, strict=True)):
         if not any(axis.asked for axis in (*one, *other)):
-            raise MisfitError(f"{what}: {shown(one)} and {shown(other)} are not the same shape")
+            raise MismatchError(f"{what}: {shown(one)} and {shown(other)} are not the same shape")
         return _spread(what, one, other)
     return tuple(Axis(a.size) if a.size == b.size else UNKNOWN for a, b in zip(one, other, strict=True))
 
@@ -96,7 +96,7 @@ def _must_be_same(what: str, one: Axes, other: Axes) -> Axes:
     if len(one) != len(other) or any(
         apart(a, b) or (not asked and _mismatch(a, b)) for a, b in zip(one, other, strict=True)
     ):
-        raise MisfitError(f"{what}: {shown(one)} and {shown(other)} are not the same shape")
+        raise MismatchError(f"{what}: {shown(one)} and {shown(other)} are not the same shape")
     return tuple(same_axis(a, b) for a, b in zip(one, other, strict=True))
 
 
@@ -126,17 +126,17 @@ def _require_probabilities(what: str, one: Array, other: Array) -> None:
     axes, target = axes_of(one), axes_of(other)
     if is_in(other.dtypes, INTS | BOOL):
         classes = (*axes[:1], *axes[2:]) if len(axes) > 1 else ()
-        raise MisfitError(f"{what}: classes of {shown(target)} for {shown(axes)}, {shown(classes)} is expected")
+        raise MismatchError(f"{what}: classes of {shown(target)} for {shown(axes)}, {shown(classes)} is expected")
     if any(apart(a, b) for a, b in zip(axes, target, strict=True)):
-        raise MisfitError(f"{what}: probabilities of {shown(target)} for {shown(axes)} are not the same shape")
+        raise MismatchError(f"{what}: probabilities of {shown(target)} for {shown(axes)} are not the same shape")
 
 
 def _require_classes(what: str, axes: Axes, target: Axes, other: Array) -> None:
     expected = (*axes[:1], *axes[2:]) if len(axes) > 1 else ()
     if len(target) != len(expected) or any(apart(a, b) for a, b in zip(expected, target, strict=True)):
-        raise MisfitError(f"{what}: classes of {shown(target)} for {shown(axes)}, {shown(expected)} is expected")
+        raise MismatchError(f"{what}: classes of {shown(target)} for {shown(axes)}, {shown(expected)} is expected")
     if is_in(other.dtypes, FLOATS):
-        raise MisfitError(f"{what}: classes are integers, these are {told(other.dtypes)}", dtype=True)
+        raise MismatchError(f"{what}: classes are integers, these are {told(other.dtypes)}", dtype=True)
 
 
 @understood(4, "x1", "x2", "dim", "eps")

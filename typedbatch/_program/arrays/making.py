@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Final
 
 from typedbatch._program.arrays.asking import (
+    FLOAT64,
     INT64,
     Axes,
     UnsureError,
@@ -29,7 +30,7 @@ from typedbatch._program.arrays.values import (
     Array,
     Axis,
     Literal,
-    MisfitError,
+    MismatchError,
     Operation,
     Scalar,
     Several,
@@ -56,7 +57,7 @@ def _of_sizes(arguments: Arguments) -> Value:
     """``randn(3, 2)``."""
     if not arguments.given or arguments.named:
         return None
-    return Array(tuple(Axis(one if isinstance(one, Size) else None) for one in arguments.given), None, torch=False)
+    return Array(tuple(Axis(one if isinstance(one, Size) else None) for one in arguments.given), FLOAT64, torch=False)
 
 
 DRAWS: Final[dict[str, Operation]] = {
@@ -86,7 +87,7 @@ def _made(axes: Axes) -> Axes:
     """
     for axis in axes:
         if axis.size is not None and axis.size.number is not None and axis.size.number < 0:
-            raise MisfitError(f"an array of size {axis.size} along an axis")
+            raise MismatchError(f"an array of size {axis.size} along an axis")
     return tuple(UNKNOWN if axis.size == number(0) else Axis(axis.size) for axis in axes)
 
 
@@ -240,11 +241,11 @@ def one_hot(arguments: Arguments) -> Value:
     """``one_hot(x, classes)``.
 
     Raises:
-        MisfitError: of floats.
+        MismatchError: of floats.
     """
     array = array_of(arguments)
     if is_in(array.dtypes, FLOATS):
-        raise MisfitError("one_hot: classes are integers, these are floats", dtype=True)
+        raise MismatchError("one_hot: classes are integers, these are floats", dtype=True)
     classes = arguments.get(1, "num_classes")
     known = isinstance(classes, Size) and classes.number != -1
     return Array((*axes_of(array), Axis(classes if known and isinstance(classes, Size) else None)), INT64, torch=True)
@@ -261,7 +262,7 @@ def multinomial(arguments: Arguments) -> Value:
     """``multinomial(weights, count)``."""
     axes, count = axes_of(array_of(arguments)), arguments.get(1, "num_samples")
     if len(axes) not in (1, 2):
-        raise MisfitError(f"multinomial: weights of {len(axes)} axes, 1 or 2 are expected")
+        raise MismatchError(f"multinomial: weights of {len(axes)} axes, 1 or 2 are expected")
     if isinstance(count, Size) and count.number is not None:
         whole(count)
     return Array((*axes[:-1], Axis(count if isinstance(count, Size) else None)), INT64, torch=True)

@@ -14,7 +14,7 @@ def operate(sign: str, one: Value, other: Value) -> Value:
     """An operator between two values.
 
     Raises:
-        MisfitError: it certainly fails, or cannot be meant.
+        MismatchError: it certainly fails, or cannot be meant.
     """
     if sign == "@":
         return matmul(one, other)

@@ -26,7 +26,7 @@ from typedbatch._program.arrays.values import (
     Arguments,
     Array,
     Axis,
-    MisfitError,
+    MismatchError,
     Operation,
     Scalar,
     Several,
@@ -41,7 +41,7 @@ _INDEX = ("index", "indices")
 def _index(arguments: Arguments, place: int, what: str) -> Array:
     index = array_of(arguments, place, *_INDEX)
     if is_in(index.dtypes, FLOATS):
-        raise MisfitError(f"{what}: an index of {told(index.dtypes)}", dtype=True)
+        raise MismatchError(f"{what}: an index of {told(index.dtypes)}", dtype=True)
     return index
 
 
@@ -51,12 +51,12 @@ def _require_inside(index: Axes, axes: Axes, at: int, what: str) -> None:
     if len(index) != len(axes):
         if not index or not axes:
             raise UnsureError
-        raise MisfitError(f"{text}: {len(index)} axes against {len(axes)}")
+        raise MismatchError(f"{text}: {len(index)} axes against {len(axes)}")
     for place, (one, other) in enumerate(zip(index, axes, strict=True)):
         if place == at or one.size is None or other.size is None or not apart(one, other):
             continue
         if not greater(other.size, one.size):
-            raise MisfitError(f"{text}: {one.size} against {other.size}")
+            raise MismatchError(f"{text}: {one.size} against {other.size}")
 
 
 @understood(3, "dim", *_INDEX, "sparse_grad")
@@ -98,7 +98,7 @@ def _put(what: str) -> Operation:
         if what == "index_copy" and not source.axes and len(axes) == 1:
             return array  # PyTorch copies a number to one place.
         if len(source.axes) != len(axes) or any(map(apart, source.axes, expected)):
-            raise MisfitError(f"{what}: {shown(source.axes)} is added, {shown(expected)} is expected")
+            raise MismatchError(f"{what}: {shown(source.axes)} is added, {shown(expected)} is expected")
         return array
 
     return call
@@ -113,7 +113,7 @@ def take_along(arguments: Arguments) -> Value:
         raise UnsureError
     at = place_in(axes, whole_of(arguments, 0, 2, "dim", "axis"), "take_along_dim")
     if len(axes) != len(shape):
-        raise MisfitError(
+        raise MismatchError(
             f"take_along_dim: an index of {shown(shape)} for {shown(axes)}: {len(shape)} axes against {len(axes)}"
         )
     return array.shaped(
@@ -128,7 +128,7 @@ def _together(one: Axis, other: Axis, what: str) -> Axis:
     if one.one or other.one:
         return Axis(other.size if one.one else one.size)
     if apart(one, other):
-        raise MisfitError(f"take_along_dim: an index of {what}: {other.size} against {one.size}")
+        raise MismatchError(f"take_along_dim: an index of {what}: {other.size} against {one.size}")
     return Axis(one.size) if one.size == other.size else UNKNOWN
 
 
@@ -139,7 +139,7 @@ def index_select(arguments: Arguments) -> Value:
     axes = axes_of(array)
     at = place_in(axes, whole_of(arguments, 0, 1, "dim"), "index_select")
     if len(index) > 1:
-        raise MisfitError(f"index_select: an index of {shown(index)}, one axis is expected")
+        raise MismatchError(f"index_select: an index of {shown(index)}, one axis is expected")
     return array.shaped([*axes[:at], index[0] if index else Axis(number(1)), *axes[at + 1 :]])
 
 
@@ -220,7 +220,7 @@ def diagonal(arguments: Arguments) -> Value:
         for default, place, names in ((0, 2, ("dim1", "axis1")), (1, 3, ("dim2", "axis2")))
     )
     if one == other:
-        raise MisfitError(f"diagonal: axis {one} twice")
+        raise MismatchError(f"diagonal: axis {one} twice")
     along = _diagonal(axes[one], axes[other], whole_of(arguments, 0, 1, "offset"))
     return array.shaped([*(axis for at, axis in enumerate(axes) if at not in (one, other)), along])
 
@@ -243,7 +243,7 @@ def diag(arguments: Arguments) -> Value:
         size = axes[0].size
         return array.shaped((Axis(None if size is None else size + number(abs(offset))),) * 2)
     if len(axes) != 2:
-        raise MisfitError(f"diag: {shown(axes)} has {len(axes)} axes, 1 or 2 are expected")
+        raise MismatchError(f"diag: {shown(axes)} has {len(axes)} axes, 1 or 2 are expected")
     return array.shaped((_diagonal(*axes, offset),))
 
 
@@ -261,10 +261,10 @@ def embedding(arguments: Arguments) -> Value:
     """``embedding(index, weight)``: a row of the weights for each place."""
     index, weight = array_of(arguments), array_of(arguments, 1, "weight")
     if is_in(index.dtypes, FLOATS):
-        raise MisfitError(f"embedding: an index of {told(index.dtypes)}", dtype=True)
+        raise MismatchError(f"embedding: an index of {told(index.dtypes)}", dtype=True)
     shape, rows = axes_of(index), axes_of(weight)
     if len(rows) != 2:
-        raise MisfitError(f"embedding: weights of {shown(rows)}, two axes are expected")
+        raise MismatchError(f"embedding: weights of {shown(rows)}, two axes are expected")
     return weight.shaped((*shape, rows[1]))
 
 

@@ -27,7 +27,7 @@ from typedbatch._program.arrays.values import (
     Array,
     Axis,
     Literal,
-    MisfitError,
+    MismatchError,
     Operation,
     Several,
     Value,
@@ -42,7 +42,7 @@ def _dtypes(what: str, one: Array, other: Array) -> Dtypes | None:
     """Torch multiplies one dtype only, not integers and floats, and may have cast floats before."""
     for a, b in ((one, other), (other, one)):
         if one.torch and is_in(a.dtypes, INTS | BOOL) and is_in(b.dtypes, FLOATS):
-            raise MisfitError(f"{what}: {told(one.dtypes)} and {told(other.dtypes)}", dtype=True)
+            raise MismatchError(f"{what}: {told(one.dtypes)} and {told(other.dtypes)}", dtype=True)
     return _cast(of_arithmetic(one.dtypes, other.dtypes), one.torch)
 
 
@@ -52,14 +52,14 @@ def _cast(dtypes: Dtypes | None, torch: bool) -> Dtypes | None:
 
 def _require_same(a: Axis, b: Axis, what: str, one: Axes, other: Axes) -> None:
     if apart(a, b):
-        raise MisfitError(f"{what}: {shown(one)} and {shown(other)} do not fit: {a.size} against {b.size}")
+        raise MismatchError(f"{what}: {shown(one)} and {shown(other)} do not fit: {a.size} against {b.size}")
 
 
 def matmul(one: Value, other: Value) -> Value:
     """``one @ other``.
 
     Raises:
-        MisfitError: they do not fit.
+        MismatchError: they do not fit.
     """
     if not isinstance(one, Array) or not isinstance(other, Array) or one.torch != other.torch:
         return None
@@ -70,13 +70,13 @@ def matmul(one: Value, other: Value) -> Value:
 
 def _multiplied(one: Axes, other: Axes, what: str) -> Axes:
     if not one or not other:
-        raise MisfitError(f"{what}: {shown(one)} and {shown(other)}: a number has no axes to multiply over")
+        raise MismatchError(f"{what}: {shown(one)} and {shown(other)}: a number has no axes to multiply over")
     _require_same(one[-1], other[-2 if len(other) > 1 else 0], what, one, other)
     batches = [tuple(ASKED if axis.one else axis for axis in axes[:-2]) for axes in (one, other)]
     try:
         front = broadcast(batches, what)
-    except MisfitError:
-        raise MisfitError(f"{what}: {shown(one)} and {shown(other)} do not fit") from None
+    except MismatchError:
+        raise MismatchError(f"{what}: {shown(one)} and {shown(other)} do not fit") from None
     return (*(front or ()), *(one[-2:-1] if len(one) > 1 else ()), *(other[-1:] if len(other) > 1 else ()))
 
 
@@ -88,7 +88,7 @@ def _ranks(what: str, *ranks: int) -> Operation:
         arrays = array_of(arguments), array_of(arguments, 1, "mat2", "vec", "tensor", "vec2", "other")
         for array, rank in zip(arrays, ranks, strict=True):
             if array.rank is not None and array.rank != rank:
-                raise MisfitError(f"{what}: {array} has {array.rank} axes, {rank} are expected")
+                raise MismatchError(f"{what}: {array} has {array.rank} axes, {rank} are expected")
         dtypes = _dtypes(what, *arrays)
         one, other = axes_of(arrays[0]), axes_of(arrays[1])
         if ranks == (3, 3):
@@ -130,7 +130,7 @@ def outer(arguments: Arguments) -> Value:
     arrays = array_of(arguments), array_of(arguments, 1, "vec2", "b")
     for array in arrays:
         if arguments.torch and array.rank not in (None, 1):
-            raise MisfitError(f"outer: {array} has {array.rank} axes, 1 is expected")
+            raise MismatchError(f"outer: {array} has {array.rank} axes, 1 is expected")
     one, other = (axes_of(array) for array in arrays)
     axes = tuple(axes[0] if len(axes) == 1 else Axis(product(axes)) for axes in (one, other))
     return Array(axes, of_arithmetic(arrays[0].dtypes, arrays[1].dtypes), arguments.torch)
@@ -165,7 +165,7 @@ def cdist(arguments: Arguments) -> Value:
     arrays = array_of(arguments, 0, "x1"), array_of(arguments, 1, "x2")
     one, other = (axes_of(array) for array in arrays)
     if len(one) < 2 or len(other) < 2:
-        raise MisfitError(f"cdist: {shown(one)} and {shown(other)}: rows are expected")
+        raise MismatchError(f"cdist: {shown(one)} and {shown(other)}: rows are expected")
     made = _multiplied(one, (*other[:-2], other[-1], other[-2]), "cdist")
     return Array(made, None, torch=True)
 
@@ -204,10 +204,10 @@ def einsum(arguments: Arguments) -> Value:
         raise UnsureError
     terms, result = _parsed(equation.value)
     if len(terms) != len(arrays):
-        raise MisfitError(f"einsum: {equation.value} is for {len(terms)} arrays, not {len(arrays)}")
+        raise MismatchError(f"einsum: {equation.value} is for {len(terms)} arrays, not {len(arrays)}")
     sizes = _letters(equation.value, terms, arrays)
     if any(letter not in sizes for letter in result):
-        raise MisfitError(f"einsum: {equation.value} gives a letter that it does not take")
+        raise MismatchError(f"einsum: {equation.value} gives a letter that it does not take")
     dtypes = arrays[0].dtypes
     for array in arrays[1:]:
         dtypes = of_arithmetic(dtypes, array.dtypes)
@@ -229,7 +229,7 @@ def _letters(equation: str, terms: list[str], arrays: list[Array]) -> dict[str, 
         if axes is None:
             axes = (UNKNOWN,) * len(term)
         if len(axes) != len(term):
-            raise MisfitError(f"einsum: {term} of {equation} is for {len(term)} axes, not {shown(axes)}")
+            raise MismatchError(f"einsum: {term} of {equation} is for {len(term)} axes, not {shown(axes)}")
         for letter, axis in zip(term, axes, strict=True):
             found[letter] = _bound(found.get(letter), axis, f"einsum: {letter} of {equation}")
     return found
@@ -242,7 +242,7 @@ def _bound(before: Axis | None, axis: Axis, what: str) -> Axis:
     if axis.one or before.size == axis.size:
         return before
     if apart(before, axis):
-        raise MisfitError(f"{what} is {before.size} and {axis.size}")
+        raise MismatchError(f"{what} is {before.size} and {axis.size}")
     for one in (before, axis):
         if one.size is not None and one.size.number is not None:
             return one if None in (before.size, axis.size) else UNKNOWN
@@ -300,7 +300,7 @@ def _sides(pattern: str) -> tuple[str, str]:
 def _bound_word(name: str, axis: Axis, found: dict[str, Axis], what: str) -> None:
     before = found.get(name)
     if before is not None and apart(before, axis):
-        raise MisfitError(f"{what}: {name} is {before} and {axis}")
+        raise MismatchError(f"{what}: {name} is {before} and {axis}")
     if before is None or before.size is None:
         found[name] = Axis(axis.size)
 
@@ -308,7 +308,7 @@ def _bound_word(name: str, axis: Axis, found: dict[str, Axis], what: str) -> Non
 def _learn(groups: list[Group], axes: Axes, found: dict[str, Axis], what: str) -> None:
     """Learn the sizes of names from an array, and refuse other ones."""
     if len(groups) != len(axes):
-        raise MisfitError(f"{what} is for {len(groups)} axes, got {shown(axes)}")
+        raise MismatchError(f"{what} is for {len(groups)} axes, got {shown(axes)}")
     for group, axis in zip(groups, axes, strict=True):
         names = [name for name in group if not name.isdigit()]
         if len(names) == 1 and len(group) == 1:
@@ -320,12 +320,12 @@ def _learn(groups: list[Group], axes: Axes, found: dict[str, Axis], what: str) -
             continue
         if not open_:
             if apart(axis, Axis(inside)):
-                raise MisfitError(f"{what}: ({' '.join(group)}) is {inside} and {axis}")
+                raise MismatchError(f"{what}: ({' '.join(group)}) is {inside} and {axis}")
             continue
         if inside.number == 0:
             continue
         if axis.size.number is not None and inside.number is not None and axis.size.number % inside.number:
-            raise MisfitError(f"{what}: {axis} is no multiple of {inside}")
+            raise MismatchError(f"{what}: {axis} is no multiple of {inside}")
         _bound_word(open_[0], Axis(axis.size.over(inside)), found, what)
 
 
@@ -367,7 +367,7 @@ def _require_names(name: str, what: str, left: set[str], right: set[str], given:
     lost, new = sorted(left - right), sorted(right - left - given)
     if (lost and name != "reduce") or (name != "repeat" and right - left) or new:
         word = (lost if name != "reduce" else []) or sorted(right - left)
-        raise MisfitError(f"{what}: {', '.join(word)} is on one side only")
+        raise MismatchError(f"{what}: {', '.join(word)} is on one side only")
 
 
 def _einsum_of_words(arguments: Arguments) -> Value:
@@ -381,14 +381,14 @@ def _einsum_of_words(arguments: Arguments) -> Value:
         left, right = _sides(text)
         terms = [_groups(term) for term in left.split(",")]
         if len(terms) != len(arrays):
-            raise MisfitError(f"einsum {text!r} is for {len(terms)} arrays, not {len(arrays)}")
+            raise MismatchError(f"einsum {text!r} is for {len(terms)} arrays, not {len(arrays)}")
         found: dict[str, Axis] = {}
         for term, array in zip(terms, arrays, strict=True):
             _learn(term, axes_of(array), found, f"einsum {text!r}")
         result = _groups(right)
         new = sorted(_names(result) - set().union(*map(_names, terms)))
         if new:
-            raise MisfitError(f"einsum {text!r}: {', '.join(new)} is on one side only")
+            raise MismatchError(f"einsum {text!r}: {', '.join(new)} is on one side only")
         return Array(_made(result, found), None, arrays[0].torch)
     except UnsureError:
         return Array(None, None, arrays[0].torch)

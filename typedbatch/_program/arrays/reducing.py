@@ -45,7 +45,7 @@ from typedbatch._program.arrays.values import (
     Array,
     Axis,
     Literal,
-    MisfitError,
+    MismatchError,
     Operation,
     Scalar,
     Several,
@@ -130,7 +130,7 @@ def _reduction(what: str, typed: _Typed, *, floats: bool = False, place: int = 1
         axes = _reduced(arguments, what, place, place + 1 if most == place + 2 else -1)
         dtypes = dtype_of(arguments, typed(arguments, array.dtypes))
         if floats and arguments.torch and "dtype" not in arguments.named and is_in(array.dtypes, INTS | BOOL):
-            raise MisfitError(f"{what}: torch has it for floats only, these are {told(array.dtypes)}", dtype=True)
+            raise MismatchError(f"{what}: torch has it for floats only, these are {told(array.dtypes)}", dtype=True)
         return Array(axes, dtypes, arguments.torch)
 
     return call
@@ -195,7 +195,7 @@ def topk(arguments: Arguments) -> Value:
     array, axes, at = _along(arguments, "topk", 2, -1)
     count, size = arguments.get(1, "k"), axes[at].size
     if isinstance(count, Size) and size is not None and greater(count, size):
-        raise MisfitError(f"topk: {count} of {size}")
+        raise MismatchError(f"topk: {count} of {size}")
     out = [*axes[:at], Axis(count if isinstance(count, Size) else None), *axes[at + 1 :]]
     return Several((array.shaped(out), Array(tuple(out), INT64, torch=True)))
 

@@ -226,7 +226,7 @@ Plain: TypeAlias = "Array | Size | Literal | Scalar | DType | Span | Several | M
 Value: TypeAlias = "Plain | Record | Layer | Layers | Distribution | Other | None"
 
 
-class MisfitError(Exception):
+class MismatchError(Exception):
     """An operation that cannot be meant, or fails.
 
     Args:
@@ -284,7 +284,7 @@ class Arguments:
 
 
 Operation: TypeAlias = Callable[[Arguments], Value]
-"""Gives what comes out, None where that is not known; raises :class:`MisfitError` where it certainly fails."""
+"""Gives what comes out, None where that is not known; raises :class:`MismatchError` where it certainly fails."""
 
 
 def is_none(value: Value) -> bool:

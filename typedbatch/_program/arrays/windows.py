@@ -23,7 +23,7 @@ from typedbatch._program.arrays.values import (
     Array,
     Axis,
     Literal,
-    MisfitError,
+    MismatchError,
     Operation,
     Several,
     Value,
@@ -67,7 +67,7 @@ def _slid(size: Size | None, window: Window, what: str) -> Axis:
         return UNKNOWN
     room = size + padding + padding - dilation * (kernel - ONE) - ONE
     if room.number is not None and room.number < 0:
-        raise MisfitError(f"{what}: a window of {kernel} for an axis of {size}")
+        raise MismatchError(f"{what}: a window of {kernel} for an axis of {size}")
     if stride == ONE:
         return Axis(room + ONE)
     if room.number is None or stride.number is None or stride.number < 1:
@@ -238,7 +238,7 @@ def pad(arguments: Arguments) -> Value:
     if not isinstance(by, Several) or len(by.items) % 2:
         raise UnsureError
     if len(by.items) > 2 * len(axes):
-        raise MisfitError(f"pad: {len(by.items)} numbers for {array}")
+        raise MismatchError(f"pad: {len(by.items)} numbers for {array}")
     for at in range(len(by.items) // 2):
         size, around = axes[-1 - at].size, by.items[2 * at : 2 * at + 2]
         for one in around:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from typedbatch._program.arrays import indexing
-from typedbatch._program.arrays.values import UNKNOWN, Array, MisfitError, Value, item_of
+from typedbatch._program.arrays.values import UNKNOWN, Array, MismatchError, Value, item_of
 
 Change = Callable[[Any], Any]
 
@@ -23,7 +23,7 @@ def rows_of(value: Any, index: Value) -> Any:
         return value
     try:
         return indexing.take(value, index)
-    except MisfitError:
+    except MismatchError:
         return unshaped(value)
 
 

@@ -40,7 +40,7 @@ from typedbatch._program.arrays.values import (
     Distribution,
     Layer,
     Many,
-    MisfitError,
+    MismatchError,
     Record,
     Several,
     Value,
@@ -366,10 +366,10 @@ class Calls:
                 continue
             try:
                 bind(replace(declared, shape=None) if is_row else declared, value, owner, sizes)
-            except MisfitError as error:
+            except MismatchError as error:
                 what = f'Argument "{name}"' if name else "Argument"
                 to = f" of {type_.name}" if type_.name else ""
-                self._reading.report.misfit(MisfitError(f"{what}{to} {error}", dtype=error.dtype), argument)
+                self._reading.report.mismatch(MismatchError(f"{what}{to} {error}", dtype=error.dtype), argument)
 
     def _judge(self, argument: Expression, value: Value, expected: Type | None) -> None:
         """Report a batch that lacks what a function asks for."""
@@ -426,8 +426,8 @@ class Calls:
             self._reading.known.forget_names_of(owner.scope)
         try:
             bind(declared, value, owner, sizes)
-        except MisfitError as error:
-            self._reading.report.misfit(MisfitError(f'Field "{name}" {error}', dtype=error.dtype), node)
+        except MismatchError as error:
+            self._reading.report.mismatch(MismatchError(f'Field "{name}" {error}', dtype=error.dtype), node)
 
     # ---- batches --------------------------------------------------------------------------------------------------
 

@@ -15,7 +15,7 @@ from typedbatch._program.arrays.elementwise import in_place
 from typedbatch._program.arrays.held import bind, learn_run
 from typedbatch._program.arrays.operators import operate
 from typedbatch._program.arrays.sizes import Ranks, Size
-from typedbatch._program.arrays.values import Array, Literal, MisfitError, Record, Several, Value, join
+from typedbatch._program.arrays.values import Array, Literal, MismatchError, Record, Several, Value, join
 from typedbatch.mypy.batches.content import NOTHING, Content, Items, Object, Ref
 from typedbatch.mypy.batches.needs import Needs
 from typedbatch.mypy.declared import declared_by
@@ -169,10 +169,10 @@ class Flow:
             return self._known.declared(type_, self._owner, node)
         try:
             bind(declared, value, self._owner, self._names())
-        except MisfitError as error:
+        except MismatchError as error:
             what = node.lvalues[0]
             name = f'"{what.name}" ' if isinstance(what, nodes.NameExpr) else ""
-            self._report.misfit(MisfitError(f"Assignment: {name}{error}", dtype=error.dtype), node)
+            self._report.mismatch(MismatchError(f"Assignment: {name}{error}", dtype=error.dtype), node)
             return value
         said = self._known.declared(type_, self._owner, node)
         return filled_in(value, said) if isinstance(said, Array) else value
@@ -466,9 +466,9 @@ class Flow:
         owner = Record(self._owner.type, self._owner.scope, sizes)
         try:
             bind(declared, value, owner, sizes)
-        except MisfitError as error:
+        except MismatchError as error:
             text = str(error).replace("takes", "is declared as", 1)
-            self._report.misfit(MisfitError(f"Result {text}", dtype=error.dtype), node)
+            self._report.mismatch(MismatchError(f"Result {text}", dtype=error.dtype), node)
 
     def _inner(self, function: FuncDef) -> None:
         """A function inside: it sees names that are bound once, as they are now."""

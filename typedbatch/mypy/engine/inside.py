@@ -21,7 +21,7 @@ from mypy.nodes import (
 )
 
 from typedbatch._program.arrays.sizes import Ranks, Size, number
-from typedbatch._program.arrays.values import Array, Layer, Literal, Many, MisfitError, Several, Value
+from typedbatch._program.arrays.values import Array, Layer, Literal, Many, MismatchError, Several, Value
 from typedbatch.mypy.batches.content import Ref
 from typedbatch.mypy.batches.summaries import bound_values, home_of
 from typedbatch.mypy.engine.changes import Changes
@@ -48,7 +48,7 @@ class Heard(NamedTuple):
         context: Where.
     """
 
-    error: MisfitError
+    error: MismatchError
     context: Context
 
 
@@ -103,7 +103,7 @@ class Inside:
             values: What each of its parameters is; None where nothing is known.
 
         Raises:
-            MisfitError: Every run with these values has a mismatch that the function alone does not have.
+            MismatchError: Every run with these values has a mismatch that the function alone does not have.
         """
         if not any(map(_says_something, values)):
             return None
@@ -118,7 +118,7 @@ class Inside:
         place = f"in {_name(function)}, line {first.context.line}: "
         text = text if first.error.origin is not None else place + text
         origin = first.context.line if first.error.origin is None else first.error.origin
-        raise MisfitError(text, dtype=first.error.dtype, origin=origin)
+        raise MismatchError(text, dtype=first.error.dtype, origin=origin)
 
     def _outcome(self, function: FuncDef, values: Sequence[Value]) -> Outcome | None:
         key = (function, tuple(None if isinstance(value, Ref) else value for value in values))

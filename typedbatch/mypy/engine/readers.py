@@ -13,7 +13,7 @@ from mypy.types import CallableType, Instance, get_proper_type
 
 from typedbatch._program.arrays.held import bind, refined
 from typedbatch._program.arrays.sizes import Name, Ranks, Size, named
-from typedbatch._program.arrays.values import Array, MisfitError, Record, Value
+from typedbatch._program.arrays.values import Array, MismatchError, Record, Value
 from typedbatch.mypy.batches.content import Object, Ref
 from typedbatch.mypy.batches.needs import Needs
 from typedbatch.mypy.batches.summaries import Summaries
@@ -79,13 +79,13 @@ def _size_of(argument: nodes.Argument, known: Known, init: FuncDef) -> Value:
 
 
 class _Hearing(Report):
-    """Misfits in the order in which they are met."""
+    """Mismatches in the order in which they are met."""
 
     def __init__(self, api: Any) -> None:
         super().__init__(api)
         self.heard: list[Heard] = []
 
-    def misfit(self, error: MisfitError, context: Context) -> None:
+    def mismatch(self, error: MismatchError, context: Context) -> None:
         """Keep what does not fit."""
         if not self.quiet:
             self.heard.append(Heard(error, context))
@@ -158,9 +158,9 @@ def _given(
         return value
     try:
         bind(declared, value, owner, sizes)
-    except MisfitError as error:
+    except MismatchError as error:
         what = f'Argument "{argument.variable.name}" {error}'
-        report.misfit(MisfitError(what, dtype=error.dtype), argument)
+        report.mismatch(MismatchError(what, dtype=error.dtype), argument)
     return value
 
 

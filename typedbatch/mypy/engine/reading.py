@@ -26,7 +26,7 @@ from typedbatch._program.arrays.values import (
     Layers,
     Literal,
     Many,
-    MisfitError,
+    MismatchError,
     Record,
     Scalar,
     Several,
@@ -159,8 +159,8 @@ class Reading:
         """What an operation gives; a mistake is reported, and nothing is known of what comes out."""
         try:
             return call()
-        except MisfitError as error:
-            self.report.misfit(error, node)
+        except MismatchError as error:
+            self.report.mismatch(error, node)
             return None
 
     # ---- names and attributes -------------------------------------------------------------------------------------

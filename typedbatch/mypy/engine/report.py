@@ -9,7 +9,7 @@ from mypy.errorcodes import ErrorCode
 from mypy.nodes import Context, Expression
 
 from typedbatch._program.arrays.sizes import Ranks
-from typedbatch._program.arrays.values import MisfitError, Value
+from typedbatch._program.arrays.values import MismatchError, Value
 from typedbatch.mypy.batches.summaries import Summaries
 
 if TYPE_CHECKING:
@@ -53,13 +53,13 @@ class Report:
         self.quiet = 0
         self.ranks: Ranks = Ranks()
         self._said: dict[Context, Said] = {}
-        self._misfits: set[Context] = set()
+        self._mismatches: set[Context] = set()
 
-    def misfit(self, error: MisfitError, context: Context) -> None:
+    def mismatch(self, error: MismatchError, context: Context) -> None:
         """Say what does not fit."""
         if self.shapes:
             if not self.quiet and context not in self._said:
-                self._misfits.add(context)
+                self._mismatches.add(context)
             self.fail(str(error), context, DTYPE if error.dtype else SHAPE, error.origin)
 
     def fail(self, text: str, context: Context, code: ErrorCode, origin: int | None = None) -> None:
@@ -85,23 +85,23 @@ class Report:
         """Say nothing of what came after a mark."""
         for context in list(self._said)[mark:]:
             del self._said[context]
-            self._misfits.discard(context)
+            self._mismatches.discard(context)
 
     def read(self, read: Callable[[], None]) -> None:
-        """Read a function, and keep the misfits that do not depend on the number of axes of its runs."""
+        """Read a function, and keep the mismatches that do not depend on the number of axes of its runs."""
         self._read_with(Ranks(), read)
-        ranks, said, kept = self.ranks, self._said, set(self._misfits)
+        ranks, said, kept = self.ranks, self._said, set(self._mismatches)
         dropped: set[Context] = set()
         observe, self.observe = self.observe, None
         for other in ranks.others() if kept else ():
-            self._said, self._misfits = {}, set()
+            self._said, self._mismatches = {}, set()
             self._read_with(other, read)
-            first = min((context.line for context in self._misfits - kept), default=None)
+            first = min((context.line for context in self._mismatches - kept), default=None)
             fails = None if ranks.asked_rank else first  # what is behind it was not read with these numbers
-            dropped |= {one for one in kept if one not in self._misfits and (fails is None or one.line < fails)}
+            dropped |= {one for one in kept if one not in self._mismatches and (fails is None or one.line < fails)}
         self.observe = observe
         self._said = {one: say for one, say in said.items() if one not in dropped}
-        self._misfits = set()
+        self._mismatches = set()
 
     def _read_with(self, ranks: Ranks, read: Callable[[], None]) -> None:
         self.ranks = ranks
