@@ -6,11 +6,12 @@ import ast
 from collections.abc import Iterable
 from typing import Final
 
-from typedbatch._program import report, shapes
+from typedbatch._program import array_members, batch_arrays, report, shapes
 from typedbatch._program.arrays.making import DRAWS
 from typedbatch._program.arrays.tables import HOLDS_LAYERS, KEEPS_LAYER
 from typedbatch._program.arrays.values import Array as Known
 from typedbatch._program.arrays.values import Layer
+from typedbatch._program.buffers import row_of
 from typedbatch._program.classes import attribute_of, base_names, declared_fields, is_module, overrides_of
 from typedbatch._program.containers import OF_TEXT
 from typedbatch._program.fitting import fit_field
@@ -25,7 +26,6 @@ from typedbatch._program.heap import (
     ListObject,
 )  # fmt: skip
 from typedbatch._program.judge import OF_VALUES, read_field
-from typedbatch._program.library import row_of
 from typedbatch._program.machine import Machine
 from typedbatch._program.outside import KEEPS_NOTHING
 from typedbatch._program.shipped import MEMBERS, shipped
@@ -148,7 +148,7 @@ class Attributes(Machine):
 
     def _attribute_of(self, atom: Atom, name: str, node: ast.AST | None) -> Value:
         self.are_layers_changed |= name in HOLDS_LAYERS
-        known = shapes.attribute(self, atom, name, node) if isinstance(atom, (Shaped, Made)) else None
+        known = array_members.attribute(self, atom, name, node) if isinstance(atom, (Shaped, Made)) else None
         if known:
             return known
         found = self.object_at(atom)
@@ -272,7 +272,7 @@ class Attributes(Machine):
             elif isinstance(found, ListObject) and isinstance(atom, Ref):  # ``setattr(modules, "0", layer)``
                 self._set_in_container(atom, UNKNOWN, given, is_only=False)
             elif isinstance(atom, (Shaped, Made)):
-                shapes.set_attribute(self, atom, name, given)
+                array_members.set_attribute(self, atom, name, given)
                 self.escape(given)
             elif atom in UNKNOWN or isinstance(atom, Result):
                 held = shapes.lift(self, given)
@@ -342,13 +342,13 @@ class Attributes(Machine):
             case BatchObject() as batch if isinstance(atom, Ref):
                 if _takes_rows(index, syntax):
                     rows = self.copy_batch(atom)
-                    shapes.changed(self, rows, shapes.taken(self, index))
+                    batch_arrays.changed(self, rows, batch_arrays.taken(self, index))
                     return (rows,)
                 nested = [one for field in batch.fields.values() for one in field.value if self.is_batch(one)]
                 return union((self.copy_batch(atom, may_be_field=True), *nested, *batch.rest))
             case ListObject() as found:
                 if isinstance(syntax, ast.Slice):
-                    bounds = shapes.bounds_of(self, index)
+                    bounds = array_members.bounds_of(self, index)
                     is_known = found.items is not None and bounds is not None
                     items = found.items[bounds] if found.items is not None and bounds is not None else None
                     return self.list_of(items, () if is_known else found.any_item, is_tuple=found.is_tuple)
@@ -393,7 +393,7 @@ class Attributes(Machine):
             if isinstance(atom, Made):
                 self.are_layers_changed = True
             if not isinstance(atom, Ref):
-                shapes.set_item(self, (atom,), index, given, node)
+                array_members.set_item(self, (atom,), index, given, node)
                 self.escape(given)
             elif isinstance(found, BatchObject):
                 if key is not None and isinstance(key.value, str):

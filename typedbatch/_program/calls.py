@@ -5,14 +5,12 @@ from __future__ import annotations
 import ast
 from typing import Final
 
-from typedbatch._program import shapes
-from typedbatch._program.annotations import Annotations
-from typedbatch._program.arrays.declared import Declared
-from typedbatch._program.arrays.held import array_of, bind, learn_run, refined
-from typedbatch._program.arrays.sizes import Name, named
+from typedbatch._program import array_members, batch_arrays, operations, shapes
+from typedbatch._program.arrays.held import array_of, refined
 from typedbatch._program.arrays.tables import CHANGES_MODULES, KEEPS_LAYER
 from typedbatch._program.arrays.values import Array as Known
-from typedbatch._program.arrays.values import Layer, MismatchError, Record
+from typedbatch._program.arrays.values import Layer, Record
+from typedbatch._program.buffers import call_buffer_member
 from typedbatch._program.classes import (
     PLAIN_BASES,
     attribute_of,
@@ -34,10 +32,10 @@ from typedbatch._program.heap import (
     ListObject,
     ScopeObject,
 )  # fmt: skip
-from typedbatch._program.judge import need
-from typedbatch._program.library import call_buffer_member, call_class_member, call_function, call_member, make
+from typedbatch._program.library import call_class_member, call_function, call_member, make
 from typedbatch._program.outside import KEEPS_NOTHING, call_external
 from typedbatch._program.relevance import Relevance
+from typedbatch._program.signatures import Signatures, is_positive
 from typedbatch._program.source import Program
 from typedbatch._program.values import (
     ARRAY,
@@ -85,7 +83,7 @@ _EXITS: Final = frozenset({
 """Names of functions that end the program, or the test."""
 
 
-class Calls(Annotations):
+class Calls(Signatures):
     """A run that calls."""
 
     def __init__(self, program: Program) -> None:
@@ -149,7 +147,7 @@ class Calls(Annotations):
                 self.escape_all(call)
                 return UNKNOWN
             case Made(_, Layer() as layer):
-                return shapes.call_layer(self, layer, call)
+                return operations.call_layer(self, layer, call)
             case Result(name) if name.partition(".")[0] in KEEPS_NOTHING:
                 self.escape_functions(call)
                 return (Result(name),) if name.startswith(("numpy", "torch")) else UNKNOWN
@@ -187,7 +185,7 @@ class Calls(Annotations):
         if isinstance(receiver, Literal):
             return call_text_member(receiver, name, call)
         if isinstance(receiver, (Shaped, Made)):
-            return shapes.call_member(self, receiver, name, call) or (Result("numpy.member"),)
+            return operations.call_member(self, receiver, name, call) or (Result("numpy.member"),)
         if not isinstance(receiver, Ref):
             return call_class_member(self, name, call)
         match self.heap.read(receiver):
@@ -218,27 +216,6 @@ class Calls(Annotations):
         else:
             self.set_attribute((module,), key, call.get(1, "tensor") or UNKNOWN, call.node)
         return NONE
-
-    def need_annotated(
-        self, annotation: ast.expr, value: Value, node: ast.AST | None, *, is_given: bool = False
-    ) -> None:
-        """Report a value that lacks fields of the protocol that it is annotated with.
-
-        Args:
-            annotation: The protocol, read where the run is.
-            value: The value.
-            node: The expression to report.
-            is_given: Whether the value is an argument, so that the report is at the call.
-        """
-        classes = self.classes_in(annotation)
-        if classes is None or len(classes) != 1:
-            return
-        callee = self.exit() if is_given else None
-        try:
-            need(self, value, classes[0], node)
-        finally:
-            if callee is not None:
-                self.enter(callee)
 
     # Functions of the program
 
@@ -369,19 +346,11 @@ class Calls(Annotations):
         if value == UNKNOWN:
             return self._annotated_result(code, frame)
         held = shapes.lift(self, value)
-        declared = self._declared_result(code, frame) if isinstance(held, Known) else None
+        declared = self.declared_result(code, frame) if isinstance(held, Known) else None
         if declared is None or not isinstance(held, Known):
             return value
         owner = Record(None, frame.number, frame.sizes, called=True)
         return shapes.lower(refined(array_of(declared, owner, self.ranks), held))
-
-    def _declared_result(self, code: Code, frame: Frame) -> Declared | None:
-        scope = self.scope_of_module(code.module)
-        self.enter(Frame(None, code.module, scope or frame.scope, frame.number))
-        try:
-            return self.declared_array(code.returns)
-        finally:
-            self.exit()
 
     def _annotated_result(self, code: Code, frame: Frame) -> Value:
         """Return a value of the annotation of the result, which is read in the module of the function."""
@@ -415,7 +384,7 @@ class Calls(Annotations):
         if given.is_starred or given.has_more:
             for parameter in every:
                 if parameter.arg not in names:
-                    is_width = frame.code.name == "__init__" and _is_positive(syntax, parameter)
+                    is_width = frame.code.name == "__init__" and is_positive(syntax, parameter)
                     names[parameter.arg] = self.annotated(parameter.annotation, parameter.arg, is_width=is_width)
         found = self.heap.read(scope)
         for parameter in every:
@@ -439,85 +408,15 @@ class Calls(Annotations):
             if declared is not None:
                 frame.declared[parameter.arg] = declared
                 node = given.argument(args_at.get(parameter.arg), parameter.arg)
-                self._fit(frame.code, parameter.arg, declared, value, node)
+                self.fit(frame.code, parameter.arg, declared, value, node)
             elif value == UNKNOWN:
                 names[parameter.arg] = self.annotated(parameter.annotation, parameter.arg)
             elif call is not None and call.node is not None and caller is not None:
                 at = args_at.get(parameter.arg)
                 self.need_annotated(parameter.annotation, value, call.argument(at, parameter.arg), is_given=True)
-        for name, one in self._filled(frame).items():
+        for name, one in self.filled(frame).items():
             names[name] = shapes.filled(self, names[name], one)
         self.write_scope(frame.scope).names.update(names)
-
-    # Declared shapes
-
-    def _fit(self, code: Code, name: str, declared: Declared, value: Value, node: ast.AST | None) -> None:
-        """Hold an argument against the shape that is declared of it, and learn the sizes of the names in this."""
-        held, sizes = shapes.lift(self, value), self.frame.sizes
-        if not isinstance(held, Known):
-            return
-        try:
-            bind(declared, held, Record(None, self.frame.number, sizes, called=True), sizes)
-        except MismatchError as error:
-            callee = self.exit()
-            text = f'Argument "{name}" of {code.shown} {error}'
-            self.take_mismatch(node, MismatchError(text, dtype=error.dtype))
-            self.enter(callee)
-
-    def _filled(self, frame: Frame) -> dict[str, Known]:
-        """Return the arrays that a function declares of its parameters, with names for the sizes that are not known."""
-        owner = Record(None, frame.number, frame.sizes)
-        for declared in frame.declared.values():
-            for text in declared.names:
-                if frame.sizes.get(text) is None:
-                    frame.sizes[text] = named(Name(text, frame.number, declared=True))
-            for run in declared.runs:
-                if run.key not in frame.sizes and not run.broadcasts:
-                    frame.guessed.add(run.key)
-                    learn_run(run, owner, frame.sizes, self.ranks)
-        return {name: array_of(one, owner, self.ranks, name) for name, one in frame.declared.items()}
-
-    def checked_result(self, annotation: ast.expr | None, value: Value, node: ast.AST) -> Value:
-        """Hold what a function returns against the shape that it declares, and return it, or else what is declared."""
-        declared = self.declared_array(annotation)
-        if declared is None:
-            return self._checked_results(annotation, value, node)
-        held, sizes = shapes.lift(self, value), dict(self.frame.sizes)
-        if not isinstance(held, Known):
-            return value
-        owner = Record(None, self.frame.number, sizes)
-        try:
-            bind(declared, held, owner, sizes)
-        except MismatchError as error:
-            text = str(error).replace("takes", "is declared as", 1)
-            self.take_mismatch(node, MismatchError(f"Result {text}", dtype=error.dtype))
-            return shapes.lower(array_of(declared, owner, self.ranks))
-        return value
-
-    def check_assigned(self, node: ast.AnnAssign, value: Value) -> Value:
-        """Hold what is assigned against its annotation, and return it with the sizes that only this knows."""
-        declared, held = self.declared_array(node.annotation), shapes.lift(self, value)
-        if declared is None or not isinstance(held, Known):
-            return value
-        owner = Record(None, self.frame.number, self.frame.sizes)
-        try:
-            bind(declared, held, owner, self.frame.sizes)
-        except MismatchError as error:
-            name = f'"{node.target.id}" ' if isinstance(node.target, ast.Name) else ""
-            self.take_mismatch(node, MismatchError(f"Assignment: {name}{error}", dtype=error.dtype))
-            return value
-        return shapes.filled(self, value, array_of(declared, owner, self.ranks))
-
-    def _checked_results(self, annotation: ast.expr | None, value: Value, node: ast.AST) -> Value:
-        """Do the same for each item of a tuple."""
-        if not isinstance(annotation, ast.Subscript) or last_name(annotation.value) not in ("tuple", "Tuple"):
-            return value
-        items = self.iterate(value, node)[0] if len(value) == 1 else None
-        parts = annotation.slice.elts if isinstance(annotation.slice, ast.Tuple) else [annotation.slice]
-        if items is None or len(items) != len(parts):
-            return value
-        checked = [self.checked_result(part, one, node) for part, one in zip(parts, items, strict=True)]
-        return value if tuple(checked) == items else self.list_of(checked, is_tuple=True)
 
     # Classes of the program
 
@@ -603,12 +502,12 @@ class Calls(Annotations):
                 return (tuple(constant(key) for key in found.items), UNKNOWN) if found.is_exact else (None, UNKNOWN)
             case BatchObject() if isinstance(atom, Ref):
                 one = self.copy_batch(atom)
-                shapes.changed(self, one, shapes.row)
+                batch_arrays.changed(self, one, batch_arrays.row)
                 return None, (one,)
             case InstanceObject() if isinstance(atom, Ref):
                 return None, self._iterate_instance(atom, node)
             case _ if isinstance(atom, Shaped):
-                return shapes.items_of(self, atom)
+                return array_members.items_of(self, atom)
             case _:
                 return None, ARRAY if isinstance(atom, Array) else UNKNOWN
 
@@ -626,12 +525,3 @@ class Calls(Annotations):
         if made != (ref,):
             return self.iterate(made, node)[1]
         return self.call_special(ref, "__next__", [], node) or UNKNOWN
-
-
-def _is_positive(syntax: ast.arguments, parameter: ast.arg) -> bool:
-    """Return whether a parameter has a positive number as its default, or none: it may well be the width of a layer."""
-    positional = [*syntax.posonlyargs, *syntax.args]
-    pairs = [*zip(positional[len(positional) - len(syntax.defaults) :], syntax.defaults, strict=True)]
-    pairs += [(one, node) for one, node in zip(syntax.kwonlyargs, syntax.kw_defaults, strict=True) if node]
-    default = next((node for one, node in pairs if one is parameter), None)
-    return default is None or (isinstance(default, ast.Constant) and type(default.value) is int and default.value > 0)

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from operator import ge, gt, le, lt
 from typing import Any, Final
 
-from typedbatch._program import shapes
+from typedbatch._program import array_members, operations, shapes
 from typedbatch._program.arrays.sizes import Size
 from typedbatch._program.arrays.values import Span
-from typedbatch._program.calls import Calls
 from typedbatch._program.classes import PLAIN_BASES, attribute_of, base_names, lineage
+from typedbatch._program.comprehensions import Comprehensions
 from typedbatch._program.containers import update
 from typedbatch._program.frames import Call
-from typedbatch._program.guards import names_in
-from typedbatch._program.heap import BatchObject, DictObject, InstanceObject, Key, ListObject, ScopeObject
+from typedbatch._program.heap import BatchObject, DictObject, InstanceObject, ListObject, ScopeObject
 from typedbatch._program.values import (
     ARRAY,
     NONE,
@@ -53,10 +52,9 @@ _USING: Final = frozenset({
 _ORDERS: Final[dict[type[ast.cmpop], Callable[[Any, Any], bool]]] = {
     ast.Gt: gt, ast.GtE: ge, ast.Lt: lt, ast.LtE: le,
 }  # fmt: skip
-_Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 
 
-class Expressions(Calls):
+class Expressions(Comprehensions):
     """A run that evaluates expressions."""
 
     def __init__(self, *args: Any) -> None:
@@ -71,17 +69,17 @@ class Expressions(Calls):
             ast.Compare: self._compare,
             ast.Constant: _constant,
             ast.Dict: self._dict,
-            ast.DictComp: self._dict_comprehension,
-            ast.GeneratorExp: self._comprehension,
+            ast.DictComp: self.dict_comprehension,
+            ast.GeneratorExp: self.comprehension,
             ast.IfExp: self._if,
             ast.JoinedStr: self._joined_text,
             ast.Lambda: self._lambda,
             ast.List: self._display,
-            ast.ListComp: self._comprehension,
+            ast.ListComp: self.comprehension,
             ast.Name: lambda node: self.lookup(node.id),
             ast.NamedExpr: self._named,
             ast.Set: self._display,
-            ast.SetComp: self._comprehension,
+            ast.SetComp: self.comprehension,
             ast.Slice: self._slice,
             ast.Subscript: self._subscript,
             ast.Tuple: self._display,
@@ -152,7 +150,7 @@ class Expressions(Calls):
         if truth is None:
             self.forget_asked(test)
             if isinstance(shapes.lift(self, value), Size):
-                shapes.take_question(self, value)
+                operations.take_question(self, value)
         return truth
 
     def forget_asked(self, test: ast.expr) -> None:
@@ -195,7 +193,7 @@ class Expressions(Calls):
         value, index = self.evaluate(node.value), self.evaluate(node.slice)
         if not self.is_alive():
             return UNKNOWN
-        taken = shapes.item(self, value, index, node)
+        taken = array_members.item(self, value, index, node)
         return self._chosen(node, self.item(value, index, node.slice, node)) if taken is None else taken
 
     def _chosen(self, node: ast.Attribute | ast.Subscript, value: Value) -> Value:
@@ -210,10 +208,6 @@ class Expressions(Calls):
         return (Shaped(Span(*(shapes.lift(self, bound) for bound in bounds))),)
 
     # Displays
-
-    def keeps(self, *nodes: ast.expr | None) -> None:
-        """Take note that expressions are kept, so that generators and coroutines among them run later."""
-        self.later.update(node for node in nodes if isinstance(node, (ast.Call, ast.GeneratorExp)))
 
     def _display(self, node: ast.List | ast.Tuple | ast.Set) -> Value:
         self.keeps(*node.elts)
@@ -232,7 +226,7 @@ class Expressions(Calls):
         if not self.is_alive():
             return UNKNOWN
         for item in items if isinstance(node, ast.Set) else ():
-            shapes.take_question(self, item)
+            operations.take_question(self, item)
         return self.list_of(items if is_known else None, union(others, *items), is_tuple=isinstance(node, ast.Tuple))
 
     def _dict(self, node: ast.Dict) -> Value:
@@ -306,10 +300,10 @@ class Expressions(Calls):
         value = self.evaluate(node.operand)
         if isinstance(node.op, ast.Not):
             if isinstance(shapes.lift(self, value), Size):
-                shapes.take_question(self, value)
+                operations.take_question(self, value)
             truth = self.truth(value)
             return UNKNOWN if truth is None else constant(not truth)
-        made = shapes.negated(self, value, node)
+        made = operations.negated(self, value, node)
         if made is not None:
             return made
         if self._may_change(value):
@@ -324,13 +318,13 @@ class Expressions(Calls):
         )  # fmt: skip
 
     def _operation(self, node: ast.BinOp) -> Value:
-        shapes.note_bits(self, node)
+        operations.note_bits(self, node)
         left, right = self.evaluate(node.left), self.evaluate(node.right)
         return self.operated(left, right, node.op, node) if self.is_alive() else UNKNOWN
 
     def operated(self, left: Value, right: Value, operator: ast.operator, node: ast.AST) -> Value:
         """Return the result of an operator."""
-        made = shapes.operated(self, left, right, shapes.SIGNS[type(operator)], node)
+        made = operations.operated(self, left, right, operations.SIGNS[type(operator)], node)
         if made is not None:
             return made
         if self._may_change(left + right):
@@ -381,8 +375,8 @@ class Expressions(Calls):
         if not self.is_alive() or len(others) != 1:
             return UNKNOWN
         right, operator = others[0], node.ops[0]
-        sign = shapes.SIGNS.get(type(operator))
-        made = None if sign is None else shapes.operated(self, left, right, sign, node)
+        sign = operations.SIGNS.get(type(operator))
+        made = None if sign is None else operations.operated(self, left, right, sign, node)
         if made is not None:
             return made
         if not isinstance(operator, (ast.Is, ast.IsNot)) and self._may_change(left + right):
@@ -488,89 +482,7 @@ class Expressions(Calls):
                 return (Super(frame.code.owner, receiver[0]),) if isinstance(receiver[0], (Ref, Class)) else UNKNOWN
         return UNKNOWN
 
-    # Comprehensions and generators
-
-    def _comprehension(self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp) -> Value:
-        self.keeps(node.elt)
-        is_known, found = self._elements(node, lambda: (self.evaluate(node.elt),))
-        items = [item for (item,) in found]
-        return self.list_of(items if is_known else None, union(*items)) if self.is_alive() else UNKNOWN
-
-    def _dict_comprehension(self, node: ast.DictComp) -> Value:
-        is_known, found = self._elements(node, lambda: (self.evaluate(node.key), self.evaluate(node.value)))
-        items: dict[Key, Value] = {}
-        rest: Value = ()
-        for key, value in found:
-            name = literal_of(key)
-            if name is None:
-                is_known, rest = False, union(rest, value)
-            else:
-                items[name.value] = value
-        return self.dict_of(items, is_exact=is_known, rest=rest) if self.is_alive() else UNKNOWN
-
-    def _elements(
-        self, node: _Comprehension, element: Callable[[], tuple[Value, ...]]
-    ) -> tuple[bool, list[tuple[Value, ...]]]:
-        """Return whether the elements of a comprehension are known one by one, and their values."""
-        is_later = isinstance(node, ast.GeneratorExp) and node in self.later
-        self.quiet += is_later
-        scope, self.frame.scope = self.frame.scope, self.scope(self.frame.scope)
-        around, self.frame.around = self.frame.around, self.frame.around or scope
-        found: list[tuple[Value, ...]] = []
-        is_known = self._generate(node.generators, element, found)
-        self.frame.scope, self.frame.around = scope, around
-        self.quiet -= is_later
-        return is_known, found
-
-    def _generate(
-        self,
-        generators: Sequence[ast.comprehension],
-        element: Callable[[], tuple[Value, ...]],
-        found: list[tuple[Value, ...]],
-    ) -> bool:
-        """Go through the generators of a comprehension, and return whether all elements are known one by one."""
-        if not generators:
-            found.append(element())
-            return True
-        first, guards = generators[0], self.guards
-        iterated = self.evaluate(first.iter)
-        items, other = self.iterate(iterated, first.iter)
-        items = shapes.rounds_of(self, iterated) if items is None else items
-        self.frame.varying.append(names_in(first.target))
-        rounds = items if items is not None and len(items) <= shapes.MOST_ROUNDS else None
-        is_known = rounds is not None
-        for item in rounds if rounds is not None else (union(other, *(items or ())),):
-            mark = self.heap.begin()
-            if rounds is None:
-                self.guard(is_loop=True)
-            self.assign(first.target, item)
-            may_skip, skips = self._filtered(first.ifs)
-            if may_skip:
-                is_known = False
-            if not skips:
-                is_known = self._generate(generators[1:], element, found) and is_known
-            changes = self.heap.end(mark)
-            if rounds is None and changes is not None:
-                self.many.update(ref for ref in changes if self.heap.read(ref) is None)
-            if may_skip or rounds is None or changes is None:
-                changes = self.heap.join({}, changes)
-            self.heap.apply(changes)
-            self.guards = guards
-        self.frame.varying.pop()
-        return is_known
-
-    def _filtered(self, tests: Sequence[ast.expr]) -> tuple[bool, bool]:
-        """Return whether the conditions of a comprehension may leave an element out, and whether they do."""
-        may_skip = False
-        for test in tests:
-            truth = self.truth(self.evaluate(test))
-            self.narrow(test, holds=True)
-            if truth is False:
-                return may_skip, True
-            if truth is None:
-                self.guard(test)
-            may_skip = may_skip or truth is None
-        return may_skip, False
+    # Generators
 
     def _named(self, node: ast.NamedExpr) -> Value:
         self.keeps(node.value)
@@ -597,14 +509,6 @@ class Expressions(Calls):
         return UNKNOWN
 
     # What is in statements
-
-    def assign(self, target: ast.expr, value: Value) -> None:
-        """Assign a value to a target."""
-        raise NotImplementedError
-
-    def narrow(self, test: ast.expr, *, holds: bool) -> None:
-        """Leave out what a name cannot be, as a test holds, or does not."""
-        raise NotImplementedError
 
     def enter_body(self, value: Value) -> bool:
         """Run the body of the ``with`` whose context yields, and return whether there is one."""

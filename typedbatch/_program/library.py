@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
-from typedbatch._program import report, shapes
+from typedbatch._program import batch_arrays, report
 from typedbatch._program.arrays.values import Array
 from typedbatch._program.arrays.values import Value as ArrayValue
 from typedbatch._program.classes import declared_fields, name_of
@@ -36,14 +36,6 @@ from typedbatch._program.values import (
     union,
 )  # fmt: skip
 from typedbatch.batch import Batch
-
-_ROLLOUT: Final = ("obs", "act", "rew", "terminated", "truncated")
-"""Fields that a buffer needs of every batch."""
-_OF_ROWS: Final = (*_ROLLOUT, "done", "obs_next", "info", "weight", "policy")
-"""Fields of the batches that a buffer returns."""
-
-_CHANGE_ROWS: Final = frozenset({"extend", "load_hdf5", "set_array_at_key", "set_batch", "update"})
-"""Members of a buffer that may give its rows other fields."""
 
 Change = Callable[[Array], ArrayValue]
 MemberRow = Callable[[Machine, Ref, Call], Value]
@@ -117,7 +109,7 @@ def _fields_of(machine: Machine, atom: Atom, *, copies: bool = True) -> tuple[Ma
             return {}, None if is_none(atom) else ()
 
 
-def join(machine: Machine, value: Value, change: Change = shapes.anything) -> Ref:
+def join(machine: Machine, value: Value, change: Change = batch_arrays.anything) -> Ref:
     """Make the batch that ``cat`` or ``stack`` makes of batches, any of which may be an element; change its arrays."""
     batch = machine.batch()
     batches = tuple(atom for atom in value if machine.is_batch(atom))
@@ -125,14 +117,14 @@ def join(machine: Machine, value: Value, change: Change = shapes.anything) -> Re
         machine.open_batch(batch)
     if batches:
         merge(machine, batch, batches)
-        shapes.changed(machine, batch, change)
+        batch_arrays.changed(machine, batch, change)
         declared = [found.declared for atom in batches if (found := machine.batch_at(atom)) is not None]
         if all(one is declared[0] or one == declared[0] for one in declared):
             machine.write_batch(batch).declared = declared[0]
     return batch
 
 
-def joined(machine: Machine, call: Call, *, is_strict: bool = False, change: Change = shapes.anything) -> Value:
+def joined(machine: Machine, call: Call, *, is_strict: bool = False, change: Change = batch_arrays.anything) -> Value:
     """Make the batch of ``Batch.cat(batches)``, of ``stack`` and of ``from_rows``.
 
     Args:
@@ -172,7 +164,7 @@ def _copies(change: Change, *, is_typed: bool = True) -> MemberRow:
     def row(machine: Machine, batch: Ref, call: Call) -> Value:
         machine.escape_functions(call)
         copied = machine.copy_batch(batch, is_typed=is_typed)
-        shapes.changed(machine, copied, change)
+        batch_arrays.changed(machine, copied, change)
         return (copied,)
 
     return row
@@ -186,7 +178,7 @@ def _changes(change: Change) -> MemberRow:
     """Return a row of a member that changes each array in place."""
 
     def row(machine: Machine, batch: Ref, call: Call) -> Value:
-        shapes.changed(machine, batch, change)
+        batch_arrays.changed(machine, batch, change)
         return NONE
 
     return row
@@ -198,7 +190,7 @@ def _returns_itself(machine: Machine, batch: Ref, call: Call) -> Value:
 
 def _split(machine: Machine, batch: Ref, call: Call) -> Value:
     part = machine.copy_batch(batch)
-    shapes.changed(machine, part, shapes.same_rows(machine))
+    batch_arrays.changed(machine, part, batch_arrays.same_rows(machine))
     return machine.list_of(None, (part,))
 
 
@@ -342,7 +334,7 @@ def _set_by_name(machine: Machine, batch: Ref, call: Call) -> Value:
 def _read_by_name(machine: Machine, batch: Ref, call: Call) -> Value:
     name = text_of(call.first)
     if name is None:
-        return _copies(shapes.anything)(machine, batch, call)
+        return _copies(batch_arrays.anything)(machine, batch, call)
     return read_field(machine, (batch,), name, call.node)
 
 
@@ -358,12 +350,12 @@ def _has_name(machine: Machine, batch: Ref, call: Call) -> Value:
 
 BATCH: Final[Mapping[str, MemberRow]] = {
     **dict.fromkeys(("__copy__", "__deepcopy__", "copy", "pin_memory"), _copies(lambda array: array)),
-    **dict.fromkeys(("apply_values_transform", "empty", "to_at_least_2d"), _copies(shapes.anything)),
-    "dropnull": _copies(shapes.some_rows),
-    "isnull": _copies(shapes.anything, is_typed=False),
-    "to": _copies(shapes.retyped),
-    "to_numpy": _copies(shapes.in_library(torch=False), is_typed=False),
-    "to_torch": _copies(shapes.in_library(torch=True), is_typed=False),
+    **dict.fromkeys(("apply_values_transform", "empty", "to_at_least_2d"), _copies(batch_arrays.anything)),
+    "dropnull": _copies(batch_arrays.some_rows),
+    "isnull": _copies(batch_arrays.anything, is_typed=False),
+    "to": _copies(batch_arrays.retyped),
+    "to_numpy": _copies(batch_arrays.in_library(torch=False), is_typed=False),
+    "to_torch": _copies(batch_arrays.in_library(torch=True), is_typed=False),
     **dict.fromkeys(("__delattr__", "__delitem__"), _delete_by_name),
     **dict.fromkeys(("__getattr__", "__getattribute__", "__getitem__"), _read_by_name),
     **dict.fromkeys(("__setattr__", "__setitem__"), _set_by_name),
@@ -372,8 +364,8 @@ BATCH: Final[Mapping[str, MemberRow]] = {
         ("allclose", "hasnull", "is_empty", "meta", "shape", "to_list_of_dicts"), _reads
     ),
     **dict.fromkeys(("replace_empty_batches_by_none", "set_rows"), _changes(lambda array: array)),
-    "to_numpy_": _changes(shapes.in_library(torch=False)),
-    "to_torch_": _changes(shapes.in_library(torch=True)),
+    "to_numpy_": _changes(batch_arrays.in_library(torch=False)),
+    "to_torch_": _changes(batch_arrays.in_library(torch=True)),
     **dict.fromkeys(("get_keys", "keys"), _keys),
     "cat_": _cat_to,
     "stack_": _join_to,
@@ -402,7 +394,7 @@ def call_member(machine: Machine, batch: Ref, name: str, call: Call) -> Value:
 def call_class_member(machine: Machine, name: str, call: Call) -> Value:
     """Call a member of Batch, or of a record, by the class."""
     if name in ("cat", "stack", "from_rows"):
-        change = shapes.some_rows if name == "cat" else shapes.anything
+        change = batch_arrays.some_rows if name == "cat" else batch_arrays.anything
         return joined(machine, call, is_strict=name != "stack", change=change)
     if call.first is None or name not in MEMBERS:
         return UNKNOWN
@@ -415,46 +407,6 @@ def call_class_member(machine: Machine, name: str, call: Call) -> Value:
             for atom in call.first
         )
     )
-
-
-# Buffers
-
-
-def call_buffer_member(machine: Machine, buffer: Ref, name: str, call: Call) -> Value:
-    """Call a member of a buffer."""
-    if name == "add" and call.first is not None:
-        lacking = lacks(machine, call.first, _ROLLOUT)
-        if lacking and call.node is not None:
-            text = report.lacking("RolloutBatchProtocol", lacking, has_in(machine, call.first))
-            machine.report(call.node, report.ARGUMENT, text, lacking, made_at(machine, call.first))
-        copies = machine.copied(call.first)
-        written = machine.heap.write(buffer)
-        assert isinstance(written, BufferObject)
-        written.rows = union(written.rows, copies)
-    elif name == "sample":
-        into = [atom for atom in call.named.get("into", ()) if isinstance(atom, (Class, External))]
-        rows = machine.fresh(into[0]) if into else UNKNOWN if "into" in call.named else (row_of(machine, buffer),)
-        return machine.list_of([rows, ARRAY])
-    else:
-        machine.escape_functions(call)
-        if name in _CHANGE_ROWS:
-            machine.escape((buffer,))
-    return UNKNOWN
-
-
-def row_of(machine: Machine, buffer: Atom) -> Ref:
-    """Make the batch of rows that a buffer returns."""
-    found = machine.object_at(buffer)
-    assert isinstance(found, BufferObject)
-    batch = join(machine, found.rows)
-    written = machine.write_batch(batch)
-    written.declared = None
-    if not found.rows or "HER" in found.type.__name__:
-        machine.open_batch(batch)
-    for name in _OF_ROWS:
-        if name not in written.fields:
-            written.fields[name] = Field(UNKNOWN)
-    return batch
 
 
 # Functions
@@ -559,7 +511,7 @@ def _copy(machine: Machine, call: Call) -> Value:
     made = machine.copied(call.first or UNKNOWN)
     for atom in made:
         if isinstance(atom, Ref):
-            shapes.changed(machine, atom, shapes.anything)
+            batch_arrays.changed(machine, atom, batch_arrays.anything)
     return made
 
 
@@ -589,7 +541,7 @@ def _conforms(machine: Machine, call: Call) -> Value:
 
 
 FUNCTIONS: Final[Mapping[str, FunctionRow]] = {
-    "cat": partial(joined, is_strict=True, change=shapes.some_rows),
+    "cat": partial(joined, is_strict=True, change=batch_arrays.some_rows),
     **dict.fromkeys(("restore", "stack"), joined),
     **dict.fromkeys(("add_gae", "add_nstep", "compute_nstep_return"), _with_targets),
     **dict.fromkeys(("repeat", "trim"), _copy),

@@ -8,7 +8,7 @@ from typing import Final
 
 import numpy as np
 
-from typedbatch._program import shapes
+from typedbatch._program import operations, shapes
 from typedbatch._program.arrays.sizes import Name, Size, named, number
 from typedbatch._program.arrays.values import Array as Known
 from typedbatch._program.arrays.values import Layer, Many, Scalar, Several, item_of
@@ -88,11 +88,11 @@ def call_external(machine: Machine, name: str, call: Call) -> Value:
     machine.escape_functions(call)
     if name.startswith(("torch.testing.", "numpy.testing.", "torch._check")):
         for value in call.values():
-            shapes.take_question(machine, value)
+            operations.take_question(machine, value)
     if root in ("einops", "numpy", "torch"):
         is_plain = all(machine.is_plain(value) for value in call.values())
         is_known = is_plain or name.startswith(("torch.nn.", "torch.compile", "torch.jit."))
-        known = shapes.call_function(machine, name, call) if is_known else None
+        known = operations.call_function(machine, name, call) if is_known else None
         if known:
             return known
         if rest in _MAKE_ARRAYS:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
-from typedbatch._program import shapes
+from typedbatch._program import array_members, operations
 from typedbatch._program.classes import declared_fields
 from typedbatch._program.contexts import Contexts, handled
 from typedbatch._program.frames import Attempt, Call, Loop
@@ -163,7 +163,7 @@ class Statements(Contexts):
             )
             self.call(members, Call([right], node=node))
         else:
-            made = shapes.assigned_in_place(self, left, right, shapes.SIGNS[type(node.op)], node)
+            made = operations.assigned_in_place(self, left, right, operations.SIGNS[type(node.op)], node)
             if made is None:
                 self.operated(left, right, node.op, node)
             if made is not None or left not in (ARRAY, UNKNOWN):
@@ -309,7 +309,7 @@ class Statements(Contexts):
         subject = self.evaluate(node.subject)
         if not self.is_alive():
             return
-        shapes.take_question(self, subject)
+        operations.take_question(self, subject)
         guards, found = self.guards, literal_of(subject)
         joined: Changes | None = None
         is_total, was_true = False, False
@@ -356,7 +356,7 @@ class Statements(Contexts):
         else:
             any_item = union(element, *(items or ()))
             begins = [partial(self.assign, node.target, any_item)] * self._rounds()
-            self._loop(node, begins, is_entered=bool(items) or shapes.is_never_empty(self, iterated))
+            self._loop(node, begins, is_entered=bool(items) or array_members.is_never_empty(self, iterated))
 
     def _while(self, node: ast.While) -> None:
         def begin() -> None:

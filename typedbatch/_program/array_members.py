@@ -1,0 +1,144 @@
+"""Items and attributes of arrays, and of what operations return, and loops over them."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any, Final
+
+from typedbatch._program.arrays import indexing, tables
+from typedbatch._program.arrays.asking import greater
+from typedbatch._program.arrays.distributions import attribute as distribution_attribute
+from typedbatch._program.arrays.sizes import Size, number
+from typedbatch._program.arrays.values import Array as Known
+from typedbatch._program.arrays.values import (
+    Distribution,
+    Layer,
+    Many,
+    Several,
+    Span,
+    item_of,
+)
+from typedbatch._program.arrays.values import Literal as Plain
+from typedbatch._program.arrays.values import Value as Held
+from typedbatch._program.machine import Machine
+from typedbatch._program.shapes import lift, lower, tried
+from typedbatch._program.values import (
+    Atom,
+    Made,
+    Member,
+    Shaped,
+    Value,
+)  # fmt: skip
+
+MOST_ROUNDS: Final = 16
+"""Most items that a loop or comprehension goes through one by one."""
+_NAMED_RESULTS: Final = {"values": 0, "indices": 1}
+
+
+def item(machine: Machine, value: Value, index: Value, node: ast.AST) -> Value | None:
+    """Return an item of an array, or of a tuple that an operation gave; None for other values."""
+    held = lift(machine, value) if all(isinstance(atom, (Shaped, Made)) for atom in value) else None
+    if isinstance(held, Known):
+        return lower(tried(machine, node, lambda: indexing.take(held, lift(machine, index))) or held.shaped(None))
+    if isinstance(held, Several):
+        return lower(_item_of(held, lift(machine, index)))
+    if isinstance(held, Many):
+        return lower(held if isinstance(lift(machine, index), Span) else held.item)
+    return None
+
+
+def _item_of(held: Several, index: Held) -> Held:
+    if isinstance(index, Size):
+        at = index.number
+        return held.items[at] if at is not None and -len(held.items) <= at < len(held.items) else None
+    if isinstance(index, Span):
+        bounds = _slice_of(index)
+        return None if bounds is None else Several(held.items[bounds], held.listed)
+    return None
+
+
+def bounds_of(machine: Machine, index: Value) -> slice | None:
+    """Return a slice whose bounds are known, or None."""
+    span = lift(machine, index)
+    return _slice_of(span) if isinstance(span, Span) else None
+
+
+def _slice_of(span: Span) -> slice | None:
+    parts = [_bound(part) for part in (span.start, span.stop, span.step)]
+    return None if any(isinstance(part, str) for part in parts) or parts[2] == 0 else slice(*parts)
+
+
+def _bound(part: Held) -> Any:
+    """Return a bound of a slice; a text if it is not known."""
+    if isinstance(part, Size) and part.number is not None:
+        return part.number
+    return None if isinstance(part, Plain) and part.value is None else "unknown"
+
+
+def set_item(machine: Machine, value: Value, index: Value, given: Value, node: ast.AST) -> None:
+    """Hold what is assigned to some items of an array against these."""
+    held = lift(machine, value) if all(isinstance(atom, Shaped) for atom in value) else None
+    if isinstance(held, Known):
+        tried(machine, node, lambda: indexing.assign(held, lift(machine, index), lift(machine, given)))
+
+
+def set_attribute(machine: Machine, atom: Shaped | Made, name: str, given: Value) -> None:
+    """Take note of what is set of an array or layer: its shape may be another one from here on."""
+    if isinstance(atom, Made):
+        machine.are_layers_changed = True
+    elif name in ("shape", "data", "dtype", "strides"):
+        one, other = lift(machine, (atom,)), lift(machine, given)
+        if not (isinstance(one, Known) and isinstance(other, Known) and one.axes == other.axes):
+            machine.are_layers_changed = True
+            machine.forget_arrays(atom)
+
+
+def items_of(machine: Machine, atom: Atom) -> tuple[tuple[Value, ...] | None, Value]:
+    """Return the items of an array or tuple, or None if they are not known one by one, and what any item may be."""
+    held = lift(machine, (atom,))
+    if isinstance(held, Several):
+        items = tuple(lower(one) for one in held.items)
+        return items, lower(item_of(held))
+    return None, lower(item_of(held))
+
+
+def is_never_empty(machine: Machine, value: Value) -> bool:
+    """Return whether a loop over a value has a round: sizes of axes that have a name are one or more."""
+    held = lift(machine, value)
+    if isinstance(held, Known) and held.axes:
+        size = held.axes[0].size
+    else:
+        size = held.count if isinstance(held, Many) else None
+    return size is not None and greater(size, number(0))
+
+
+def rounds_of(machine: Machine, value: Value) -> tuple[Value, ...] | None:
+    """Return the numbers of a range whose length is known and small, or None."""
+    held = lift(machine, value)
+    count = held.count.number if isinstance(held, Many) and held.count is not None else None
+    return tuple(lower(number(at)) for at in range(count)) if count is not None and 0 <= count <= MOST_ROUNDS else None
+
+
+def attribute(machine: Machine, atom: Shaped | Made, name: str, node: ast.AST | None) -> Value | None:
+    """Return an attribute of an array, distribution or layer; None if it is not known."""
+    held = lift(machine, (atom,))
+    if isinstance(held, Known):
+        if name in tables.METHODS or name in tables.CONVERSIONS or name in tables.RESHAPED_IN_PLACE:
+            return (Member(atom, name),)
+        return lower(tried(machine, node, lambda: tables.attribute_of(held, name)), ())
+    if isinstance(held, Several):
+        at = held.names.index(name) if name in held.names else None
+        if at is None and name in _NAMED_RESULTS and len(held.items) == 2:
+            at = _NAMED_RESULTS[name]
+        return None if at is None else lower(held.items[at])
+    if isinstance(held, Distribution):
+        if name in tables.OF_DISTRIBUTIONS:
+            return (Member(atom, name),)
+        return lower(distribution_attribute(held, name), ())
+    if isinstance(held, Layer):
+        if name in ("forward", "__call__"):
+            return (atom,)
+        if name in tables.KEEPS_LAYER | tables.CHANGES_LAYER:
+            return (Member(atom, name),)
+        return lower(held.attributes.get(name), ())
+    return None

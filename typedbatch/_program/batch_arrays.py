@@ -1,0 +1,96 @@
+"""Arrays in batches: what the members of a batch do to the shape and dtype of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from typedbatch._program.arrays import indexing
+from typedbatch._program.arrays.dtypes import BOOL
+from typedbatch._program.arrays.sizes import Name, named
+from typedbatch._program.arrays.values import (
+    UNKNOWN as UNKNOWN_AXIS,
+)
+from typedbatch._program.arrays.values import Array as Known
+from typedbatch._program.arrays.values import (
+    Axis,
+    MismatchError,
+    item_of,
+)
+from typedbatch._program.arrays.values import Value as Held
+from typedbatch._program.machine import Machine
+from typedbatch._program.shapes import lift, lower
+from typedbatch._program.values import (
+    Atom,
+    Ref,
+    Shaped,
+    Value,
+)  # fmt: skip
+
+
+def changed(machine: Machine, ref: Ref, change: Callable[[Known], Held]) -> None:
+    """Give the arrays in a batch, and in those in it, another shape or dtype."""
+    found = machine.batch_at(ref)
+    if found is None:
+        return
+    fields = dict(found.fields)
+    for name, field in fields.items():
+        value = tuple(_changed(atom, change) for atom in field.value)
+        if value != field.value:
+            machine.write_batch(ref).fields[name] = field._replace(value=value)
+        for atom in value:
+            if isinstance(atom, Ref) and machine.is_batch(atom):
+                changed(machine, atom, change)
+
+
+def _changed(atom: Atom, change: Callable[[Known], Held]) -> Atom:
+    if not isinstance(atom, Shaped) or not isinstance(atom.held, Known):
+        return atom
+    return lower(change(atom.held))[0]
+
+
+def taken(machine: Machine, index: Value) -> Callable[[Known], Held]:
+    """Return what ``batch[index]`` does to each array in a batch."""
+    held = lift(machine, index)
+    rows = named(Name("rows", machine.next_frame(), opaque=True))
+
+    def take(array: Known) -> Held:
+        try:
+            taken = indexing.take(array, held)
+        except MismatchError:
+            return array.shaped(None)
+        if not taken.axes or taken.axes[0].size is not None or array.axes is None or len(taken.axes) != len(array.axes):
+            return taken
+        return taken.shaped((Axis(rows), *taken.axes[1:]))
+
+    return take
+
+
+def row(array: Known) -> Held:
+    """Return what one row of an array is."""
+    return item_of(array)
+
+
+def some_rows(array: Known) -> Held:
+    """Return an array of another number of rows."""
+    return array.shaped((UNKNOWN_AXIS, *array.axes[1:])) if array.axes else array.shaped(None)
+
+
+def anything(array: Known) -> Held:
+    """Return an array of any shape and dtype."""
+    return Known(None, None, array.torch)
+
+
+def retyped(array: Known) -> Held:
+    """Return an array of any dtype."""
+    return array.typed(None)
+
+
+def in_library(*, torch: bool) -> Callable[[Known], Held]:
+    """Return what the conversion to a library does to each array."""
+    return lambda array: Known(array.axes, array.dtypes if array.dtypes == BOOL else None, torch)
+
+
+def same_rows(machine: Machine) -> Callable[[Known], Held]:
+    """Return what gives arrays another number of rows, which is the same for all of them."""
+    axis = Axis(named(Name("rows", machine.next_frame(), opaque=True)))
+    return lambda array: array.shaped((axis, *array.axes[1:])) if array.axes else array.shaped(None)
