@@ -1,1 +1,1 @@
-"""A run of the text of a program on abstract values, which finds reads of fields that are not there."""
+"""A run of the text of a program on abstract values, which finds missing fields and shapes that do not fit."""

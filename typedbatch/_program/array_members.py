@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import replace
 from typing import Any, Final
 
 from typedbatch._program.arrays import indexing, tables
 from typedbatch._program.arrays.asking import greater
 from typedbatch._program.arrays.distributions import attribute as distribution_attribute
-from typedbatch._program.arrays.sizes import Size, number
+from typedbatch._program.arrays.sizes import Name, Size, named, number
 from typedbatch._program.arrays.values import Array as Known
 from typedbatch._program.arrays.values import (
     Distribution,
@@ -39,12 +40,28 @@ def item(machine: Machine, value: Value, index: Value, node: ast.AST) -> Value |
     """Return an item of an array, or of a tuple that an operation gave; None for other values."""
     held = lift(machine, value) if all(isinstance(atom, (Shaped, Made)) for atom in value) else None
     if isinstance(held, Known):
-        return lower(tried(machine, node, lambda: indexing.take(held, lift(machine, index))) or held.shaped(None))
+        found = tried(machine, node, lambda: indexing.take(held, lift(machine, index)))
+        return lower(_named(machine, found) if isinstance(found, Known) else held.shaped(None))
     if isinstance(held, Several):
         return lower(_item_of(held, lift(machine, index)))
     if isinstance(held, Many):
         return lower(held if isinstance(lift(machine, index), Span) else held.item)
     return None
+
+
+def _named(machine: Machine, array: Known) -> Known:
+    """Return an array in which sizes that an index leaves open have names, by which they are known to be the same."""
+    axes = array.axes or ()
+    if not any(axis.size is None and not axis.more and axis.most is None for axis in axes):
+        return array
+    return array.shaped(
+        [
+            axis
+            if axis.size is not None or axis.more or axis.most is not None
+            else replace(axis, size=named(Name("?", machine.next_frame(), opaque=True)))
+            for axis in axes
+        ]
+    )
 
 
 def _item_of(held: Several, index: Held) -> Held:

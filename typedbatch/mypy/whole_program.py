@@ -132,8 +132,14 @@ def _lines_of(known: _Known, tree: MypyFile) -> tuple[str, ...]:
     return next((source.lines for source in known.program.sources if source.path == file), ())
 
 
-def report_findings(api: Api, tree: MypyFile) -> None:
-    """Report what a run of the program finds in a file, but for what is reported there already."""
+def report_findings(api: Api, tree: MypyFile, *, shapes: bool) -> None:
+    """Report what a run of the program finds in a file, but for what is reported there already.
+
+    Args:
+        api: The checker.
+        tree: The file.
+        shapes: Whether shapes that do not fit are reported.
+    """
     known = _known_of(tree.path, may_have_changed=api.options.fine_grained_incremental)
     if known is None:
         return
@@ -145,7 +151,7 @@ def report_findings(api: Api, tree: MypyFile) -> None:
                     depend(api, source.name, f"{source.name}.{TEXTS}")
     file, texts = Path(tree.path).absolute(), _lines_of(known, tree)
     for finding in known.found:
-        if finding.path != file or _IGNORED.search(texts[finding.line - 1]):
+        if finding.path != file or (finding.code in _SHAPES and not shapes) or _IGNORED.search(texts[finding.line - 1]):
             continue
         infos = [*_infos(api, tree.path)]
         if any(_says(info, finding) for info in infos):

@@ -125,7 +125,7 @@ def _look(ctx: FunctionContext, tree: MypyFile) -> None:
     _send(ctx.api, tree, said)
     for question in unanswered():
         ctx.api.fail(question.message, question.place, code=question.code)
-    report_findings(ctx.api, tree)
+    report_findings(ctx.api, tree, shapes=not _switched_off)
 
 
 def _send(api: Any, tree: MypyFile, said: Sequence[tuple[Any, dict[Context, Said]]]) -> None:
