@@ -6,7 +6,7 @@ import ast
 from collections.abc import Sequence
 from typing import Final
 
-from typedbatch._program import shapes
+from typedbatch._program import report, shapes
 from typedbatch._program.arrays.declared import Declared, shape_in
 from typedbatch._program.arrays.dtypes import JAXTYPING, Dtypes, dtype_named
 from typedbatch._program.arrays.held import array_of
@@ -113,7 +113,8 @@ class Annotations(Attributes):
                 return None
             try:
                 return Declared(shape_in(text.value), JAXTYPING[name], torch)
-            except DeclarationError:
+            except DeclarationError as error:
+                self.report(text, report.SHAPE, str(error), [])
                 return None
         if name in _TRANSPARENT and parts:
             return self.declared_array(parts[0])

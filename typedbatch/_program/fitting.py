@@ -25,40 +25,66 @@ def fit_fields(machine: Machine, batch: Ref, cls: Class | External, call: Call) 
     arrays = _arrays_in(machine, batch)
     sizes: dict[str, Size | None] = {}
     owner = Record(None, machine.next_frame(), sizes, called=True)
-    is_row = _is_row(declared, arrays)
+    is_row, wrong = _is_row(declared, arrays), set[str]()
     for name in [one for one in arrays if one in declared]:
         expected = Declared(None, declared[name].dtypes, declared[name].torch) if is_row else declared[name]
         try:
             bind(expected, arrays[name], owner, sizes)
         except MismatchError as error:
-            text = f'Argument "{name}" of "{name_of(cls)}" {error}'
+            text = f'Argument "{name}" of {name_of(cls)} {error}'
             machine.take_mismatch(call.argument(None, name), MismatchError(text, dtype=error.dtype))
+            wrong.add(name)
     fields = machine.write_batch(batch).fields
     for name, one in declared.items():
-        if name in fields and fields[name].value == UNKNOWN and not is_row:
+        if name in wrong or (name in fields and fields[name].value == UNKNOWN and not is_row):
             fields[name] = fields[name]._replace(value=lower(array_of(one, owner, machine.ranks), UNKNOWN))
 
 
 def fit_field(machine: Machine, batch: Ref, name: str, node: ast.AST | None) -> None:
-    """Report a field that has been set, and is not as the record of the batch declares it."""
+    """Report a field that has been set, and is not as the record of the batch declares it; take what is declared."""
     found = machine.batch_at(batch)
     if found is None or found.declared is None:
         return
     arrays = _arrays_in(machine, batch)
     declared = declared_arrays(found.declared, (any(array.torch for array in arrays.values()),))
-    arrays = arrays if name in declared else {}
-    if name not in arrays:
+    if name not in arrays or name not in declared:
         return
-    sizes: dict[str, Size | None] = {}
-    owner = Record(None, machine.next_frame(), sizes)
-    for other, array in arrays.items():  # The axes of the steps are those of the other fields.
-        if other != name and other in declared and declared[other].runs:
-            with suppress(MismatchError):
-                bind(declared[other], array, owner, sizes)
+    # An object that grows gets its fields one by one; but the axes of the steps are those of the other fields.
+    others = {other: array for other, array in arrays.items() if other != name}
+    owner = _owner(machine, {other: one for other, one in declared.items() if one.runs}, others)
     try:
-        bind(declared[name], arrays[name], owner, sizes)
+        bind(declared[name], arrays[name], owner, dict(owner.sizes))
     except MismatchError as error:
         machine.take_mismatch(node, MismatchError(f'Field "{name}" {error}', dtype=error.dtype))
+        fields = machine.write_batch(batch).fields
+        said = array_of(declared[name], _owner(machine, declared, others), machine.ranks)
+        fields[name] = fields[name]._replace(value=lower(said))
+
+
+def fit_extended(machine: Machine, batch: Ref, cls: Class | External, call: Call) -> None:
+    """Report what ``extend`` adds to a batch, and is not as the record declares it."""
+    arrays = _arrays_in(machine, batch)
+    declared = declared_arrays(cls, (any(array.torch for array in arrays.values()),))
+    owner = _owner(machine, declared, {name: array for name, array in arrays.items() if name not in call.named})
+    sizes = dict(owner.sizes)
+    for name in call.named:
+        if name in arrays and name in declared:
+            try:
+                bind(declared[name], arrays[name], owner, sizes)
+            except MismatchError as error:
+                text = f'Field "{name}" {error}'
+                machine.take_mismatch(call.argument(None, name), MismatchError(text, dtype=error.dtype))
+
+
+def _owner(machine: Machine, declared: Mapping[str, Declared], arrays: Mapping[str, Array]) -> Record:
+    """Return what the names in declared shapes belong to, with the sizes that arrays give them."""
+    sizes: dict[str, Size | None] = {}
+    owner = Record(None, machine.next_frame(), sizes)
+    for name, array in arrays.items():
+        if name in declared:
+            with suppress(MismatchError):
+                bind(declared[name], array, owner, sizes)
+    return owner
 
 
 def _arrays_in(machine: Machine, batch: Ref) -> dict[str, Array]:

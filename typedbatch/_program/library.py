@@ -14,7 +14,7 @@ from typedbatch._program import batch_arrays, report
 from typedbatch._program.arrays.values import Array
 from typedbatch._program.arrays.values import Value as ArrayValue
 from typedbatch._program.classes import declared_fields, name_of
-from typedbatch._program.fitting import fit_fields
+from typedbatch._program.fitting import fit_extended, fit_fields
 from typedbatch._program.frames import Call
 from typedbatch._program.heap import BatchObject, BufferObject, DictObject, Field, ListObject
 from typedbatch._program.judge import has_in, lacks, made_at, need, read_field
@@ -484,6 +484,8 @@ def _into(machine: Machine, call: Call, how: str) -> Value:
         machine.open_batch(batch)
     for name, value in more.items():
         machine.set_field(batch, name, value)
+    if more:
+        fit_extended(machine, batch, cls, call)
     for name in sorted(declared.required | declared.optional):
         fields = machine.write_batch(batch).fields
         if name not in fields or not fields[name].is_sure:

@@ -25,12 +25,12 @@ def finding_of(mismatch: Mismatch, alone: Alone) -> Finding | None:
     level, inner = mismatch.levels[at], mismatch.levels[-1]
     node, text = level.node, mismatch.text
     if level is not inner:
-        name = _name(inner.code)
+        name = _name_of(inner.code)
         text = f"in {name}, line {inner.node.lineno}: {text}"
     code = DTYPE if mismatch.is_dtype else SHAPE
     end = (node.end_lineno or node.lineno, node.end_col_offset or node.col_offset)
     steps = tuple(
-        Step(one.source.path, one.node.lineno, f"{_name(callee.code)}() is called here")
+        Step(one.source.path, one.node.lineno, f"{_name_of(callee.code)}() is called here")
         for one, callee in zip(mismatch.levels, mismatch.levels[1:], strict=False)
     )
     steps = (*steps, Step(inner.source.path, inner.node.lineno, mismatch.text))
@@ -42,7 +42,5 @@ def _is_to_blame(level: Level, alone: Alone) -> bool:
     return level.code is None or level.node.lineno in alone(level.code)
 
 
-def _name(code: Code | None) -> str:
-    if code is None:
-        return "the module"
-    return f"{code.name} of {code.owner.name}" if code.owner is not None else code.name
+def _name_of(code: Code | None) -> str:
+    return "the module" if code is None else code.shown

@@ -114,8 +114,8 @@ class Code:
 
     @property
     def shown(self) -> str:
-        """Name of the function, and of its class, as mypy writes them."""
-        return f'"{self.name}" of "{self.owner.name}"' if self.owner is not None else f'"{self.name}"'
+        """Name of the function, and of its class."""
+        return f"{self.name} of {self.owner.name}" if self.owner is not None else self.name
 
     @property
     def returns(self) -> ast.expr | None:
