@@ -47,7 +47,7 @@ _ARRAYS: Final = {
 }  # fmt: skip
 """Classes of arrays, and whether they are torch's."""
 _TRANSPARENT: Final = frozenset({"Annotated", "Final", "Maybe", "NotRequired", "Optional", "Required"})
-"""What may stand around the annotation of an array."""
+"""Names that may be around the annotation of an array."""
 _MARKS: Final = frozenset({"Flag", "PerStep", "StepsFirst"})
 _DYNAMIC: Final = frozenset({"DynamicBatch"})
 """Records that may have other fields than they declare."""

@@ -175,12 +175,12 @@ def _suppressed(node: ast.expr) -> list[ast.expr | None] | None:
 
 
 class Handled(NamedTuple):
-    """What exceptions are among some that are handled.
+    """Kinds of exceptions that a handler handles.
 
     Attributes:
-        missing: Whether that of a missing field is.
-        named: Whether it is named.
-        shapes: Whether one of shapes that do not fit is, and is named.
+        missing: Whether it handles that of a missing field.
+        named: Whether it names that exception.
+        shapes: Whether it handles a mismatch of shapes, and names it.
     """
 
     missing: bool

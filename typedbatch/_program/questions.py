@@ -1,4 +1,4 @@
-"""What a condition asks, by its syntax: for classes, for fields, for the shapes of arrays."""
+"""Questions that conditions ask, by their syntax: for classes, for fields, for the shapes of arrays."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _OF_FIELDS: Final = ("hasattr", "getattr")
 
 
 class Question(NamedTuple):
-    """What a condition asks.
+    """Question that a condition asks.
 
     Attributes:
         names: Variables in it.

@@ -1,1 +1,1 @@
-"""Shapes and dtypes of arrays: sizes, what is declared, and a table of operations."""
+"""Shapes and dtypes of arrays: sizes, declarations, and tables of operations."""

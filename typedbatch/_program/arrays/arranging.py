@@ -1,4 +1,4 @@
-"""The same numbers in another shape: reshaped, axes added and taken away, axes in another order."""
+"""Operations that keep the elements and change the shape: reshape, squeeze and unsqueeze, permute and transpose."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _MINUS = number(-1)
 
 
 def _reshaped(axes: Axes, new: Axes, what: str) -> Axes:
-    """The new shape, with what stands for -1; it has as many elements, and no names in another order."""
+    """Return the new shape, with its -1 computed; refuse another number of elements, and names in another order."""
     rest = [axis for axis in new if axis.size != _MINUS]
     old_sizes, new_sizes = _uncommon(axes, rest, empty=len(rest) == len(new))
     before, after = product(old_sizes), product(new_sizes)
@@ -56,7 +56,7 @@ def _reshaped(axes: Axes, new: Axes, what: str) -> Axes:
     if len(rest) < len(new) - 1:
         raise UnsureError
     missing = None
-    if before is not None and after is not None and after.number != 0:  # an empty array has nothing for -1
+    if before is not None and after is not None and after.number != 0:  # An empty array leaves -1 undetermined.
         missing = before.divided(after)
         if missing is None and before.number is not None and after.number is not None:
             raise MismatchError(f"{what}: {shown(axes)} to {shown(new)}: {before} is no multiple of {after}")
@@ -68,7 +68,7 @@ def _reshaped(axes: Axes, new: Axes, what: str) -> Axes:
 
 
 def _uncommon(old: Sequence[Axis], new: Sequence[Axis], *, empty: bool) -> tuple[list[Axis], list[Axis]]:
-    """Without the sizes that both shapes have; but for those that may be 0, if the arrays may be empty."""
+    """Return the axes that differ between two shapes; sizes that may be 0 remain if the arrays may be empty."""
     left, right = list(old), []
     for axis in new:
         goes = axis.size is not None and (not empty or nonzero(axis.size))
@@ -83,7 +83,7 @@ def _uncommon(old: Sequence[Axis], new: Sequence[Axis], *, empty: bool) -> tuple
 def _require_no_renaming(old: Axes, new: Axes, what: str) -> None:
     sizes = [[axis.size for axis in axes if not axis.one] for axes in (old, new)]
     if any(size is not None and len(size.terms) > 1 for size in sizes[0]):
-        return  # (T, T+1) to (T+1, T) shifts each row by one, as relative positions ask for.
+        return  # (T, T+1) to (T+1, T) shifts each row by one, as relative positions require.
     known = [size for size in sizes[0] if size is not None and _is_plain(size)]
     symbolic = {size for size in known if size.number is None}
     if sizes[0] == sizes[1]:
@@ -105,7 +105,7 @@ def _is_plain(size: Size) -> bool:
 
 
 def _moved(old: Axes, new: Axes) -> Size | None:
-    """A named axis of both shapes that other numbers are a step apart in, ``T`` in ``(h, T, d)`` to ``(T, h*d)``."""
+    """Return a named axis whose stride differs between two shapes, as ``T`` does in ``(h, T, d)`` to ``(T, h*d)``."""
     if product(old) != product(new):
         return None
     steps = [_steps(axes) for axes in (old, new)]
@@ -117,7 +117,7 @@ def _moved(old: Axes, new: Axes) -> Size | None:
 
 
 def _steps(axes: Axes) -> dict[Size, Size | None]:
-    """Return the distance between neighbors along each named axis; None if unknown, or if two axes have one name."""
+    """Return the stride of each named axis, in elements; None if it is not known, or if two axes have one name."""
     out: dict[Size, Size | None] = {}
     for at, axis in enumerate(axes):
         size = axis.size
@@ -130,21 +130,21 @@ def _steps(axes: Axes) -> dict[Size, Size | None]:
 
 @understood(64, "shape", "newshape", "size")
 def reshape(arguments: Arguments) -> Value:
-    """``reshape(x, shape)``, ``x.view(2, -1)``."""
+    """Return the result of ``reshape(x, shape)``, ``x.view(2, -1)``."""
     array = array_of(arguments)
     return array.shaped(_reshaped(axes_of(array), sizes_from(arguments, 1, "shape", "newshape", "size"), "reshape"))
 
 
 @understood(2, "other")
 def reshape_as(arguments: Arguments) -> Value:
-    """``x.view_as(other)``."""
+    """Return the result of ``x.view_as(other)``."""
     array = array_of(arguments)
     return array.shaped(_reshaped(axes_of(array), axes_of(array_of(arguments, 1, "other")), "reshape"))
 
 
 @understood(3, "start_dim", "end_dim")
 def flatten(arguments: Arguments) -> Value:
-    """``flatten(x, start, end)``."""
+    """Return the result of ``flatten(x, start, end)``."""
     array, axes = array_and_axes(arguments)
     if not arguments.torch and len(arguments.given) > 1:
         raise UnsureError
@@ -163,26 +163,26 @@ def _flat(axes: Axes) -> Axis:
 
 @understood(1)
 def ravel(arguments: Arguments) -> Value:
-    """``ravel(x)``."""
+    """Return the result of ``ravel(x)``."""
     array = array_of(arguments)
     return array.shaped((_flat(axes_of(array)),))
 
 
 @understood(3, "dim", "sizes")
 def unflatten(arguments: Arguments) -> Value:
-    """``unflatten(x, dim, sizes)``."""
+    """Return the result of ``unflatten(x, dim, sizes)``."""
     array, axes = array_and_axes(arguments)
     at = place_in(axes, whole_of(arguments, 0, 1, "dim"), "unflatten")
     made = _reshaped(axes[at : at + 1], sizes_from(arguments, 2, "sizes"), "unflatten")
     return array.shaped([*axes[:at], *made, *axes[at + 1 :]])
 
 
-# ---- axes of 1 ------------------------------------------------------------------------------------------------------
+# ---- axes of size 1 -------------------------------------------------------------------------------------------------
 
 
 @understood(2, "dim", "axis")
 def squeeze(arguments: Arguments) -> Value:
-    """``squeeze(x)``, ``squeeze(x, dim)``: torch leaves other sizes than 1 alone, numpy does not take them."""
+    """Return the result of ``squeeze(x, dim)``; torch keeps an axis whose size is not 1, numpy refuses it."""
     array, axes = array_and_axes(arguments)
     asked = arguments.get(1, "dim", "axis")
     if not arguments.has(1, "dim", "axis") or (is_none(asked) and not arguments.torch):
@@ -205,7 +205,7 @@ def _goes(axes: Axes, at: int, torch: bool) -> bool:
 
 @understood(2, "dim", "axis")
 def unsqueeze(arguments: Arguments) -> Value:
-    """``unsqueeze(x, dim)``, ``expand_dims(x, axis)``."""
+    """Return the result of ``unsqueeze(x, dim)``, ``expand_dims(x, axis)``."""
     array = array_of(arguments)
     axes, asked = axes_of(array), arguments.get(1, "dim", "axis")
     new = len(asked.items) if isinstance(asked, Several) else 1
@@ -226,7 +226,7 @@ def _ordered(array: Array, order: Sequence[int]) -> Array:
 
 @understood(64, "dims", "axes")
 def permute(arguments: Arguments) -> Value:
-    """``permute(x, axes)``: all of them, in another order; numpy's ``transpose``, where none turns them round."""
+    """Return the result of ``permute(x, dims)``, numpy's ``transpose(x, axes)``, which reverses all axes by default."""
     array, axes = array_and_axes(arguments)
     if not arguments.has(1, "dims", "axes") or is_none(arguments.get(1, "dims", "axes")):
         if arguments.torch:
@@ -243,7 +243,7 @@ def permute(arguments: Arguments) -> Value:
 
 @understood(3, "dim0", "dim1", "axis0", "axis1", "axis2")
 def swapaxes(arguments: Arguments) -> Value:
-    """``swapaxes(x, one, other)``, torch's ``transpose``."""
+    """Return the result of ``swapaxes(x, one, other)``, torch's ``transpose``."""
     array, axes = array_and_axes(arguments)
     if not arguments.torch and len(arguments.given) < 3:
         raise UnsureError
@@ -257,13 +257,13 @@ def swapaxes(arguments: Arguments) -> Value:
 
 
 def transpose(arguments: Arguments) -> Value:
-    """Two axes in torch, all of them in numpy."""
+    """Return the result of ``transpose``, which swaps two axes in torch and permutes all of them in numpy."""
     return swapaxes(arguments) if arguments.torch else permute(arguments)
 
 
 @understood(3, "source", "destination")
 def moveaxis(arguments: Arguments) -> Value:
-    """``moveaxis(x, from, to)``."""
+    """Return the result of ``moveaxis(x, source, destination)``."""
     array, axes = array_and_axes(arguments)
     ends = [arguments.get(1, "source"), arguments.get(2, "destination")]
     if any(is_none(end) for end in ends):
@@ -278,14 +278,14 @@ def moveaxis(arguments: Arguments) -> Value:
 
 @understood(1)
 def turned(arguments: Arguments) -> Value:
-    """``x.T``, ``x.t()``: all axes the other way round."""
+    """Return the result of ``x.T``, whose axes are in reverse order."""
     array = array_of(arguments)
     return array.shaped(axes_of(array)[::-1])
 
 
 @understood(1)
 def t(arguments: Arguments) -> Value:
-    """``t(x)``, of two axes at most."""
+    """Return the result of ``t(x)``, which takes two axes at most."""
     axes = axes_of(array_of(arguments))
     if len(axes) > 2:
         raise MismatchError(f"t: {shown(axes)} has more than two axes")
@@ -294,7 +294,7 @@ def t(arguments: Arguments) -> Value:
 
 @understood(1)
 def last_two(arguments: Arguments) -> Value:
-    """``x.mT``, ``adjoint(x)``."""
+    """Return the result of ``x.mT``, ``adjoint(x)``."""
     array, axes = array_and_axes(arguments)
     if not axes:
         raise UnsureError

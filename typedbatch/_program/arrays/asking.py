@@ -1,4 +1,4 @@
-"""What operations ask of their arguments. What is not understood makes the result unknown, never wrong."""
+"""Arguments of operations, by kind; one that is not understood makes the result unknown, never wrong."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Axes = tuple[Axis, ...]
 INT64: Final = frozenset({"int64"})
 FLOAT64: Final = frozenset({"float64"})
 MOST: Final = 64
-"""Results of more arrays than that are not told apart."""
+"""Most arrays in a result that are told apart."""
 
 _ARRAY = ("input", "a", "x")
 _HARMLESS = frozenset({*_ARRAY, "device", "requires_grad", "generator", "pin_memory", "copy", "name"})
@@ -41,12 +41,12 @@ class UnsureError(Exception):
 
 
 def understood(most: int, *names: str, array: bool = True) -> Callable[[Operation], Operation]:
-    """Makes an operation's result unknown where it has other arguments than these, or is not sure.
+    """Return a decorator of operations, whose results are unknown if an argument is not understood.
 
     Args:
-        most: how many arguments it takes by position.
-        names: those it takes by name, beside the array itself.
-        array: it is certain to give an array then.
+        most: Largest number of arguments by position.
+        names: Names of arguments that it understands, beside the array itself.
+        array: Whether an unknown result is certainly an array.
     """
 
     def wrap(operation: Operation) -> Operation:
@@ -66,7 +66,7 @@ def understood(most: int, *names: str, array: bool = True) -> Callable[[Operatio
 
 
 def of_torch(operation: Operation) -> Operation:
-    """Makes it one of torch alone."""
+    """Return an operation that is known for torch only."""
 
     @wraps(operation)
     def call(arguments: Arguments) -> Value:
@@ -76,7 +76,7 @@ def of_torch(operation: Operation) -> Operation:
 
 
 def array_of(arguments: Arguments, place: int = 0, *names: str) -> Array:
-    """An argument that is an array of the same library."""
+    """Return an argument that is an array of the same library."""
     found = arguments.array(place, *(names or _ARRAY))
     if found is None or found.torch != arguments.torch:
         raise UnsureError
@@ -84,20 +84,20 @@ def array_of(arguments: Arguments, place: int = 0, *names: str) -> Array:
 
 
 def axes_of(array: Array) -> Axes:
-    """Its axes."""
+    """Return the axes of an array."""
     if array.axes is None:
         raise UnsureError
     return array.axes
 
 
 def array_and_axes(arguments: Arguments, place: int = 0, *names: str) -> tuple[Array, Axes]:
-    """An argument that is an array of the same library, with its axes."""
+    """Return an argument that is an array of the same library, with its axes."""
     array = array_of(arguments, place, *names)
     return array, axes_of(array)
 
 
 def flag_of(arguments: Arguments, place: int, *names: str) -> bool:
-    """A flag, False if it is not given."""
+    """Return a flag, False if it is not given."""
     found = arguments.flag(place, *names)
     if found is None:
         raise UnsureError
@@ -105,19 +105,19 @@ def flag_of(arguments: Arguments, place: int, *names: str) -> bool:
 
 
 def whole_of(arguments: Arguments, default: int, place: int, *names: str) -> int:
-    """A whole number that has a default."""
+    """Return a whole number that has a default."""
     return whole(arguments.get(place, *names)) if arguments.has(place, *names) else default
 
 
 def whole(value: Value) -> int:
-    """A whole number."""
+    """Return a whole number."""
     if not isinstance(value, Size) or value.number is None:
         raise UnsureError
     return value.number
 
 
 def dtype_of(arguments: Arguments, default: Dtypes | None, place: int = -1) -> Dtypes | None:
-    """What ``dtype=`` says."""
+    """Return the dtypes that ``dtype=`` sets."""
     if not arguments.has(place, "dtype") or is_none(arguments.get(place, "dtype")):
         return default
     found = arguments.get(place, "dtype")
@@ -125,17 +125,17 @@ def dtype_of(arguments: Arguments, default: Dtypes | None, place: int = -1) -> D
 
 
 def integers(arguments: Arguments) -> Dtypes:
-    """The usual ones."""
+    """Return the default dtypes of whole numbers."""
     return INT64 if arguments.torch else SIGNED
 
 
 def floats(arguments: Arguments) -> Dtypes:
-    """The usual ones; torch has a switch for them."""
+    """Return the default dtypes of floats, which torch has a setting for."""
     return FLOATS if arguments.torch else FLOAT64
 
 
 def of_numbers(values: Sequence[Value], arguments: Arguments) -> Dtypes | None:
-    """What an array of plain numbers has."""
+    """Return the dtypes of an array of numbers of Python."""
     if values and all(isinstance(value, Size) for value in values):
         return integers(arguments)
     kinds = {type(value.value) for value in values if isinstance(value, Literal)}
@@ -145,11 +145,11 @@ def of_numbers(values: Sequence[Value], arguments: Arguments) -> Dtypes | None:
 
 
 def place_in(axes: Axes, at: int, what: str) -> int:
-    """An axis counted from the front.
+    """Return the index of an axis counted from the front.
 
     Raises:
-        MismatchError: there is none.
-        UnsureError: many operations take 0 and -1 for an array without axes.
+        MismatchError: It is out of range.
+        UnsureError: The array has no axes, where many operations accept 0 and -1.
     """
     found = axis_at(axes, at)
     if found is None:
@@ -160,7 +160,7 @@ def place_in(axes: Axes, at: int, what: str) -> int:
 
 
 def places_in(axes: Axes, value: Value, what: str) -> list[int]:
-    """Axes counted from the front: one, a tuple of them, or all for None."""
+    """Return the indices of axes counted from the front: of one axis, of a tuple of them, or of all for None."""
     if is_none(value):
         return list(range(len(axes)))
     if isinstance(value, Several):
@@ -171,7 +171,7 @@ def places_in(axes: Axes, value: Value, what: str) -> list[int]:
 
 
 def sizes_from(arguments: Arguments, first: int, *names: str) -> Axes:
-    """A shape, as one tuple, or, in torch and methods, size by size."""
+    """Return the axes of a shape, which is given as one tuple, or size by size in torch and methods."""
     values = arguments.given[first:] or tuple(arguments.named[name] for name in names if name in arguments.named)
     if len(values) == 1 and isinstance(values[0], Several):
         values = values[0].items
@@ -183,19 +183,19 @@ def sizes_from(arguments: Arguments, first: int, *names: str) -> Axes:
 
 
 def axis_of(value: Value) -> Axis:
-    """An axis of a size that stands in the code."""
+    """Return an axis of a size that is written in the code."""
     if not isinstance(value, Size):
         return UNKNOWN
     return ASKED if value.number == 1 else Axis(value)
 
 
 def sized(value: Value) -> Axis:
-    """Return an axis of a size that a layer was made with: nobody has asked for a 1."""
+    """Return an axis of a size that a layer is constructed with, where a 1 is a size like any other."""
     return Axis(value if isinstance(value, Size) else None)
 
 
 def product(axes: Sequence[Axis]) -> Size | None:
-    """Of all sizes."""
+    """Return the product of the sizes, or None if one of them is not known."""
     out = number(1)
     for axis in axes:
         if axis.size is None:
@@ -205,38 +205,38 @@ def product(axes: Sequence[Axis]) -> Size | None:
 
 
 def apart(one: Axis, other: Axis) -> bool:
-    """Is it certain that two axes have not the same size."""
+    """Return whether two axes certainly differ in size."""
     return one.size is not None and other.size is not None and differ(one.size, other.size)
 
 
 def same_axis(one: Axis, other: Axis) -> Axis:
-    """What is known of two axes that have one size."""
+    """Return an axis that combines what is known of two axes of equal size."""
     return one if one == other else Axis(one.size if one.size is not None else other.size)
 
 
 def same_dtypes(arrays: Sequence[Array], of: Callable[[Dtypes | None, Dtypes | None], Dtypes | None]) -> Dtypes | None:
-    """What is known of all arrays' dtypes together."""
+    """Combine the dtypes of all arrays."""
     return reduce(of, [array.dtypes for array in arrays])
 
 
 def nonzero(size: Size) -> bool:
-    """Is it certain not to be 0."""
+    """Return whether a size is certainly not 0."""
     return differ(size, number(0))
 
 
 def not_negative(size: Size) -> bool:
-    """Is it certain to be 0 or more; an opaque name is taken to be."""
+    """Return whether a size is certainly 0 or more; an opaque name counts as 0 or more."""
     least = size.replaced({name: named(name) + number(0 if name.opaque else 1) for name in size.names()})
     return least is not None and all(times > 0 for _, times in least.terms)
 
 
 def greater(one: Size, other: Size) -> bool:
-    """Is it certain that the first one is."""
+    """Return whether the first size is certainly greater."""
     return one != other and differ(one, other) and not_negative(one - other)
 
 
 def require(axes: Axes, at: int, expected: Value, what: str, array: Array) -> None:
-    """Refuse an axis of another size than a layer was made for, and one of the steps where it is for features."""
+    """Refuse an axis whose size is not that of the layer, or an axis of steps in place of features."""
     size = axes[at].size
     if not isinstance(expected, Size) or size is None:
         return

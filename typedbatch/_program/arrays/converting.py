@@ -1,4 +1,4 @@
-"""Conversions of arrays: to another dtype or library, and to Python's numbers and tuples."""
+"""Conversions of arrays: to another dtype or library, and to numbers and tuples of Python."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _SHORT: Final = {
 
 
 def _of_array(operation: Callable[[Array, Arguments], Value]) -> Operation:
-    """Return an operation on the array that its method is called of."""
+    """Return an operation on the array that a method is called on."""
 
     def call(arguments: Arguments) -> Value:
         array = arguments.array()
@@ -34,7 +34,7 @@ def _size(array: Array, arguments: Arguments) -> Value:
 
 
 def _converted(array: Array, arguments: Arguments) -> Value:
-    """``.to(torch.float32)``, ``.to("cuda")``, ``.to(other)``."""
+    """Return the result of ``x.to(torch.float32)``, ``x.to("cuda")``, ``x.to(other)``."""
     every = [*arguments.given, *arguments.named.values()]
     dtypes = [value for value in every if isinstance(value, DType)]
     if len(dtypes) == 1:
@@ -44,7 +44,7 @@ def _converted(array: Array, arguments: Arguments) -> Value:
 
 
 def _retyped(array: Array, arguments: Arguments) -> Value:
-    """``.astype(np.float32)``, ``.type("torch.FloatTensor")``."""
+    """Return the result of ``x.astype(np.float32)``, ``x.type("torch.FloatTensor")``."""
     dtypes = [value for value in (*arguments.given, *arguments.named.values()) if isinstance(value, DType)]
     return array.typed(dtypes[0].dtypes if len(dtypes) == 1 else None)
 

@@ -1,4 +1,4 @@
-"""Declared shapes, in jaxtyping's language, and the shapes of the fields that have a mark."""
+"""Declared shapes in the language of jaxtyping, and the shapes of fields that have a mark."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class Declared:
     """A declared array.
 
     Attributes:
-        shape: in jaxtyping's language; None if only the dtype is declared.
-        dtypes: those that it may have; None for any.
-        torch: a tensor.
+        shape: Its shape, or None if only the dtype is declared.
+        dtypes: Names of the dtypes that it may have, or None for any.
+        torch: Whether it is a tensor rather than a numpy array.
     """
 
     shape: Shape | None
@@ -34,26 +34,26 @@ class Declared:
 
     @property
     def names(self) -> list[str]:
-        """Every name of one size in it."""
+        """Names of single sizes in the shape."""
         dims = self.shape.dims if self.shape is not None else ()
         computed = [name for dim in dims if dim.sort is Sort.COMPUTED for name in dim.names]
         return [*(dim.text for dim in dims if dim.sort is Sort.NAMED), *computed]
 
     @property
     def runs(self) -> list[Dim]:
-        """Every run of axes with a name in it."""
+        """Named runs of axes in the shape."""
         return [dim for dim in self.shape.dims if dim.sort is Sort.SOME] if self.shape is not None else []
 
     @property
     def rows(self) -> str | None:
-        """The name of the first axis."""
+        """Name of the first axis, or None if it has none."""
         dims = self.shape.dims if self.shape is not None else ()
         if dims and dims[0] == STEPS:
             return ROWS
         return dims[0].text if dims and dims[0].sort is Sort.NAMED else None
 
     def marked(self, mark: str) -> Declared:
-        """Return what is declared of a field with a mark; a shape that its kind of array declares goes first."""
+        """Return the declaration of a field with a mark; a shape that its annotation declares takes precedence."""
         if self.shape is not None:
             return self
         flags = BOOL if mark == "Flag" and self.dtypes is None else self.dtypes
@@ -62,10 +62,10 @@ class Declared:
 
 @lru_cache(maxsize=4096)
 def shape_in(text: str) -> Shape:
-    """Return a shape as the run-time side reads it; any shape for what is of functions and trees alone.
+    """Return a shape as it is read at run time; any shape for a text of functions or trees, with ``{`` or ``?``.
 
     Raises:
-        DeclarationError: The text is not in jaxtyping's language.
+        DeclarationError: The text is not in the language of jaxtyping.
     """
     if "{" in text or "?" in text:
         return _ANY_SHAPE

@@ -1,4 +1,4 @@
-"""torch's distributions: the shapes of what is drawn from them, and of log-probabilities and entropies."""
+"""Distributions of torch: the shapes of samples, log-probabilities and entropies."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _shape(value: Value) -> Shape | None:
 
 
 def _of_parameters(name: str, *parameters: str) -> Callable[[Arguments], Distribution | None]:
-    """A distribution of numbers: its parameters go together element by element."""
+    """Return the constructor of a distribution of numbers, whose parameters are broadcast."""
 
     def construct(arguments: Arguments) -> Distribution | None:
         given = [arguments.get(at, word) for at, word in enumerate(parameters) if arguments.has(at, word)]
@@ -43,7 +43,7 @@ def _of_parameters(name: str, *parameters: str) -> Callable[[Arguments], Distrib
 
 
 def _of_probabilities(name: str, events: int) -> Callable[[Arguments], Distribution | None]:
-    """A distribution by ``probs`` or ``logits``, whose last axis is that of the classes for ``events`` of -1 or 1."""
+    """Return a constructor by ``probs`` or ``logits``, whose last axis is that of classes if ``events`` is -1 or 1."""
 
     def construct(arguments: Arguments) -> Distribution | None:
         values = [arguments.get(0, "probs"), arguments.get(1, "logits")]
@@ -59,7 +59,7 @@ def _of_probabilities(name: str, events: int) -> Callable[[Arguments], Distribut
 
 
 def _independent(arguments: Arguments) -> Distribution | None:
-    """``Independent(base, 1)``: the last axes are of one event."""
+    """Return the result of ``Independent(base, 1)``, which makes the last axes those of one event."""
     base, count = arguments.get(0, "base_distribution"), arguments.whole(1, "reinterpreted_batch_ndims")
     if not isinstance(base, Distribution) or count is None or not 0 <= count <= len(base.batch):
         return None
@@ -98,10 +98,10 @@ def _tensor(axes: Shape | None) -> Array:
 
 
 def log_prob(distribution: Distribution, arguments: Arguments) -> Value:
-    """``dist.log_prob(value)``: one number for each event.
+    """Return the result of ``dist.log_prob(value)``, one number for each event.
 
     Raises:
-        MismatchError: the value does not go with the distribution, or each of its rows goes with every other.
+        MismatchError: The value does not fit the distribution, or each of its rows is broadcast against every other.
     """
     value, whole = arguments.array(0, "value"), (*distribution.batch, *distribution.event)
     if value is None or value.axes is None:
@@ -113,7 +113,7 @@ def log_prob(distribution: Distribution, arguments: Arguments) -> Value:
 
 
 def _drawn(distribution: Distribution, arguments: Arguments) -> Value:
-    """``dist.sample((3,))``."""
+    """Return the result of ``dist.sample((3,))``."""
     whole = (*distribution.batch, *distribution.event)
     if not arguments.has(0, "sample_shape"):
         return _tensor(whole)
@@ -130,13 +130,13 @@ METHODS: Final[dict[str, Callable[[Distribution, Arguments], Value]]] = {
 
 
 def attribute(distribution: Distribution, name: str) -> Value:
-    """``dist.mean``, ``dist.stddev``, ``dist.variance``."""
+    """Return ``dist.mean``, ``dist.stddev`` or ``dist.variance``, or None for another attribute."""
     known = name in ("mean", "stddev", "variance")
     return _tensor((*distribution.batch, *distribution.event)) if known else None
 
 
 def divergence(arguments: Arguments) -> Value:
-    """``kl_divergence(p, q)``: one number for each event."""
+    """Return the result of ``kl_divergence(p, q)``, one number for each event."""
     both = [arguments.get(at, word) for at, word in enumerate("pq")]
     batches = [one.batch for one in both if isinstance(one, Distribution)]
     return _tensor(broadcast(batches, "kl_divergence")) if len(batches) == len(both) else None

@@ -1,4 +1,4 @@
-"""Names of dtypes, those that jaxtyping's words stand for, and what arithmetic makes of them."""
+"""Names of dtypes, the dtypes that the words of jaxtyping stand for, and the dtypes of results of arithmetic."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ JAXTYPING: Final[dict[str, Dtypes | None]] = {
         )
     },
 }  # fmt: skip
-"""What each of jaxtyping's words lets through; None for any. A word that is not here is for none that is followed."""
+"""Dtypes that each word of jaxtyping admits, or None for any; other words admit none of the dtypes above."""
 
 _ALIASES = {
     "float": "float32",
@@ -51,13 +51,13 @@ _PLAIN = BOOL | NUMBERS
 
 
 def dtype_named(name: str, *, torch: bool) -> Dtypes | None:
-    """A dtype by its name in ``torch`` or ``numpy``; None if it is not one that is followed."""
+    """Return a dtype by its name in ``torch`` or ``numpy``, or None if it is not known."""
     name = (_ALIASES if torch else _NUMPY_ALIASES).get(name, name)
     return frozenset({name}) if name in _PLAIN else None
 
 
 def of_python(name: str, *, torch: bool) -> Dtypes | None:
-    """What Python's own ``int``, ``float``, ``bool`` stand for where a dtype is expected."""
+    """Return the dtype that ``int``, ``float`` or ``bool`` of Python stands for where a dtype is expected."""
     if name == "bool":
         return BOOL
     if name == "float":
@@ -66,12 +66,12 @@ def of_python(name: str, *, torch: bool) -> Dtypes | None:
 
 
 def is_in(dtypes: Dtypes | None, group: Dtypes) -> bool:
-    """Are they certain to be of a group."""
+    """Return whether dtypes are known and all in a group."""
     return dtypes is not None and bool(dtypes) and dtypes <= group
 
 
 def told(dtypes: Dtypes | None) -> str:
-    """As people say it: ``float32``, ``an integer``."""
+    """Return dtypes as messages name them: ``float32``, ``integers``."""
     if dtypes is None:
         return "any dtype"
     if len(dtypes) == 1:
@@ -83,7 +83,7 @@ def told(dtypes: Dtypes | None) -> str:
 
 
 def of_arithmetic(one: Dtypes | None, other: Dtypes | None) -> Dtypes | None:
-    """What sums and products of two arrays have; None where it takes more than this to tell."""
+    """Return the dtypes of a sum or product of two arrays, or None if they are not known."""
     if one is None or other is None:
         return None
     if one == other and len(one) == 1:
@@ -92,7 +92,7 @@ def of_arithmetic(one: Dtypes | None, other: Dtypes | None) -> Dtypes | None:
 
 
 def of_mean(dtypes: Dtypes | None) -> Dtypes | None:
-    """What means and quotients have: floats keep theirs."""
+    """Return the dtypes of a mean or quotient; those of floats stay the same."""
     if dtypes is None:
         return None
     return dtypes if dtypes <= FLOATS | COMPLEX else FLOATS if dtypes <= INTS | BOOL else None

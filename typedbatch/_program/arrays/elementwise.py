@@ -1,4 +1,4 @@
-"""Operations on each element: what shapes make together, and which ones are a mistake."""
+"""Elementwise operations: how shapes broadcast, and which shapes and dtypes are mistakes."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ _ODD = frozenset({"out", "where", "dtype"})
 def broadcast(
     shapes: Sequence[tuple[Axis, ...] | None], what: str, *, columns: bool = False
 ) -> tuple[Axis, ...] | None:
-    """The shape of several arrays together; None if it is not known.
+    """Return the shape that arrays are broadcast to, or None if it is not known.
 
     Args:
-        shapes: theirs; None for one that is not known.
-        what: the operation, for the report.
-        columns: a column beside a row is meant, as in an index.
+        shapes: Shapes of the arrays; None for one that is not known.
+        what: Name of the operation, for the report.
+        columns: Whether a column and a row are meant to be broadcast, as in an index.
 
     Raises:
-        MismatchError: they do not go together, or only because ``(N, 1)`` and ``(N,)`` make ``(N, N)``.
+        MismatchError: They cannot be broadcast, or only because ``(N, 1)`` and ``(N,)`` make ``(N, N)``.
     """
     known = [axes for axes in shapes if axes is not None]
     out: tuple[Axis, ...] = known[0] if known else ()
@@ -57,7 +57,7 @@ def _pair(one: tuple[Axis, ...], other: tuple[Axis, ...], what: str, *, columns:
 
 
 def _is_column_of(column: tuple[Axis, ...], row: tuple[Axis, ...]) -> bool:
-    """Is it ``(N, 1)`` beside ``(N,)``, where nobody has asked for the 1; of the steps, also ``(N, D, 1)``."""
+    """Return whether it is ``(N, 1)`` beside ``(N,)`` by mistake; if ``(N,)`` is steps, ``(N, D, 1)`` counts, too."""
     if not row or len(column) <= len(row) or not column[-1].one or column[-1].asked:
         return False
     if len(column) > len(row) + 1 and not all(axis.step for axis in row):
@@ -92,7 +92,7 @@ def _text(axes: tuple[Axis, ...] | None) -> str:
 
 
 def binary(sign: str, one: Value, other: Value) -> Value:
-    """An operator between two values, at least one of them an array."""
+    """Return the result of an operator between two values, of which at least one is an array."""
     arrays = [value for value in (one, other) if isinstance(value, Array)]
     if len(arrays) == 2 and arrays[0].torch != arrays[1].torch:
         return None
@@ -104,7 +104,7 @@ def binary(sign: str, one: Value, other: Value) -> Value:
 
 
 def in_place(sign: str, target: Array, other: Value) -> Value:
-    """``target += other``: the array stays as it is, and the other one has to fit into it."""
+    """Return the target of ``target += other``, whose shape stays the same and which ``other`` must fit into."""
     binary(sign, target, other)
     if isinstance(other, Array) and other.axes is not None and target.axes is not None:
         grown = len(other.axes) > len(target.axes) or any(
@@ -149,10 +149,10 @@ def _of(value: Value) -> Dtypes | None:
 
 
 def invert(value: Array) -> Array:
-    """``~``, which inverts masks, and flips the bits of integers.
+    """Return the result of ``~``, which inverts masks and flips the bits of integers.
 
     Raises:
-        MismatchError: it is certain to be integers.
+        MismatchError: The array certainly holds integers.
     """
     if is_in(value.dtypes, INTS):
         raise MismatchError(
@@ -162,41 +162,41 @@ def invert(value: Array) -> Array:
 
 
 def _array(arguments: Arguments) -> Array | None:
-    """The first argument; ``out=``, ``where=`` and ``dtype=`` are not followed."""
+    """Return the first argument if it is an array, or None where ``out=``, ``where=`` or ``dtype=`` is given."""
     return None if _ODD & arguments.named.keys() else arguments.array(0, "input", "x", "a")
 
 
 def same(arguments: Arguments) -> Value:
-    """A function that leaves the shape as it is; the dtype is not known."""
+    """Return an array of equal shape, whose dtype is not known."""
     array = _array(arguments)
     return None if array is None else array.typed(None)
 
 
 def kept(arguments: Arguments) -> Value:
-    """One that leaves shape and dtype as they are."""
+    """Return an array of equal shape and dtype."""
     return _array(arguments)
 
 
 def floating(arguments: Arguments) -> Value:
-    """One that gives floats: those of the array, or the usual ones."""
+    """Return an array of equal shape, whose dtype is that of a mean."""
     array = _array(arguments)
     return None if array is None else array.typed(of_mean(array.dtypes))
 
 
 def absolute(arguments: Arguments) -> Value:
-    """One that gives complex numbers another dtype."""
+    """Return an array of equal shape, whose dtype is not known if it may be complex."""
     array = _array(arguments)
     return array if array is None or is_in(array.dtypes, INTS | FLOATS | BOOL) else array.typed(None)
 
 
 def squared(arguments: Arguments) -> Value:
-    """One that gives flags another dtype."""
+    """Return an array of equal shape, whose dtype is not known if it may be bool."""
     array = _array(arguments)
     return array if array is None or is_in(array.dtypes, NUMBERS) else array.typed(None)
 
 
 def at_least(rank: int) -> Operation:
-    """One that leaves shape and dtype as they are, but makes numpy's arrays of fewer axes into those of so many."""
+    """Return an operation that keeps shape and dtype; in numpy the result has at least ``rank`` axes."""
 
     def call(arguments: Arguments) -> Value:
         array = arguments.array(0, "input", "a", "m")
@@ -207,13 +207,13 @@ def at_least(rank: int) -> Operation:
 
 
 def broadcasting(what: str, count: int, *names: str, keeps: bool = False) -> Operation:
-    """One of so many arrays or numbers.
+    """Return an operation that broadcasts its arguments.
 
     Args:
-        what: its name.
-        count: of arguments.
-        names: those of all but the first one.
-        keeps: it keeps the dtype of the first one.
+        what: Name of the operation.
+        count: Number of arguments.
+        names: Names of all arguments but the first.
+        keeps: Whether the result has the dtype of the first argument.
     """
 
     def call(arguments: Arguments) -> Value:
@@ -266,7 +266,7 @@ def _clamp(arguments: Arguments) -> Value:
 
 
 def _keeps(dtypes: Dtypes | None, bound: Value) -> bool:
-    """Is the dtype of an array with such a bound certain to be as it was."""
+    """Return whether the dtype of an array certainly stays the same with a bound."""
     if isinstance(bound, Array):
         return bound.dtypes == dtypes and dtypes is not None and len(dtypes) == 1
     if isinstance(bound, Size) or (isinstance(bound, Literal) and bound.value is None):
@@ -275,7 +275,7 @@ def _keeps(dtypes: Dtypes | None, bound: Value) -> bool:
 
 
 def where(arguments: Arguments) -> Value:
-    """``where(condition, one, other)``."""
+    """Return the result of ``where(condition, one, other)``."""
     if not arguments.has(2, "other", "y"):
         return None
     values = arguments.get(0, "condition"), arguments.get(1, "input", "x"), arguments.get(2, "other", "y")

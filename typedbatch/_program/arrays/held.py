@@ -1,4 +1,4 @@
-"""Declared shapes beside what comes: the arrays that they speak of, and what does not fit them."""
+"""Declared shapes and the arrays they declare, and the checks of arrays against them."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Sizes = dict[str, Size | None]
 
 
 def array_of(declared: Declared, owner: Record, ranks: Ranks, name: str = "") -> Array:
-    """The array that a declaration speaks of, by the sizes of the batch or call that it belongs to.
+    """Return the array that a declaration describes, with the sizes of the batch or call that it belongs to.
 
     Args:
-        declared: the declaration.
-        owner: what its names belong to.
-        ranks: how many axes runs have.
-        name: of the field or argument; a ``...`` in it is not that of another one.
+        declared: The declaration.
+        owner: The batch or call that its names belong to.
+        ranks: Numbers of axes of the runs.
+        name: Name of the field or argument, whose ``...`` is not that of another one.
     """
     return Array(_axes(declared, owner, ranks, name), declared.dtypes, declared.torch)
 
@@ -46,7 +46,7 @@ def _axes(declared: Declared, owner: Record, ranks: Ranks, name: str) -> tuple[A
 
 
 def run_of(dim: Dim, owner: Record, ranks: Ranks, *, first: bool = True) -> list[Axis] | None:
-    """The axes of a run with a name; None if nothing is known of them."""
+    """Return the axes of a named run, or None if nothing is known of them."""
     count = owner.rank(dim.key)
     if count is None and not owner.called:
         count = ranks.count(dim.key, owner.root.scope)
@@ -62,7 +62,7 @@ def run_of(dim: Dim, owner: Record, ranks: Ranks, *, first: bool = True) -> list
 
 def _size_in_run(dim: Dim, owner: Record, at: int, count: int) -> Size | None:
     key = f"{dim.key}{at}"
-    if owner.other is not None:  # some of the rows may be some of the steps
+    if owner.other is not None:  # Some of the rows may be some of the steps.
         return None
     if key in owner.sizes:
         return owner.sizes[key]
@@ -94,7 +94,7 @@ def _axis(dim: Dim, owner: Record, rows: str | None) -> Axis:
 
 
 def _computed(dim: Dim, owner: Record, rows: str | None) -> Size | None:
-    """The size that an expression of names has; None if it is none that is followed."""
+    """Return the size of an expression of names, or None if it is not known."""
     sizes: dict[str, Any] = {}
     for name in dim.names:
         size = owner.size(name, rows)
@@ -108,7 +108,7 @@ def _computed(dim: Dim, owner: Record, rows: str | None) -> Size | None:
 
 
 class _Computing:
-    """A size in arithmetic with numbers; whatever else there is fails, and the size is not known then."""
+    """A size in arithmetic with numbers; other operations fail, and their results are not known."""
 
     def __init__(self, size: Size) -> None:
         self.size = size
@@ -136,16 +136,16 @@ def _size(value: Any) -> Size:
 
 
 def bind(declared: Declared, array: Array, owner: Record, sizes: Sizes) -> None:
-    """Hold an array against its declaration, and learn what the names in it stand for.
+    """Check an array against its declaration, and add the sizes that names in it stand for.
 
     Args:
-        declared: what is expected.
-        array: what comes.
-        owner: what the names belong to.
-        sizes: those of the owner so far; names that are met the first time are added.
+        declared: The declaration.
+        array: The array.
+        owner: The batch or call that the names belong to.
+        sizes: Sizes of the owner so far; names that are new are added.
 
     Raises:
-        MismatchError: it certainly does not fit.
+        MismatchError: The array certainly does not fit.
     """
     if declared.torch != array.torch:
         return
@@ -172,13 +172,13 @@ def bind(declared: Declared, array: Array, owner: Record, sizes: Sizes) -> None:
 def _pairs(
     declared: Declared, axes: tuple[Axis, ...], sizes: Sizes
 ) -> tuple[list[tuple[Dim, Axis]], tuple[Axis, ...] | None]:
-    """Each single element of a shape with its axis, and the axes of its run with a name."""
+    """Return each single element of a shape with its axis, and the axes of its named run."""
     assert declared.shape is not None
     dims, at = declared.shape.dims, declared.shape.variadic
     if at is None:
         return [*zip(dims, axes, strict=True)], None
     runs = [dim for dim in dims if dim.sort in (Sort.SOME, Sort.REST)]
-    if len(runs) > 1:  # the steps, and any axes behind them
+    if len(runs) > 1:  # The steps, and any axes behind them.
         rank = sizes.get(STEPS.key)
         count = rank.number if rank is not None else None
         return [], None if count is None else axes[:count]
@@ -207,7 +207,7 @@ def _bind_run(declared: Declared, run: tuple[Axis, ...], axes: tuple[Axis, ...],
 
 
 def refined(declared: Value, found: Value) -> Value:
-    """Return what a declaration and the body say together; a number that is declared goes first."""
+    """Return what a declaration and the body of a function tell together; a declared number takes precedence."""
     if declared is None or found is None:
         return found if declared is None else declared
     if isinstance(declared, Several) and isinstance(found, Several) and len(declared.items) == len(found.items):

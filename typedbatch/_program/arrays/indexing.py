@@ -1,4 +1,4 @@
-"""``x[...]``: what shape is left of an array, and which index it cannot take."""
+"""Indexing: the shape of ``x[index]``, and the indices that an array cannot take."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ ONE = number(1)
 
 
 def take(array: Array, index: Value) -> Array:
-    """What an index leaves of an array.
+    """Return the result of ``array[index]``.
 
     Raises:
-        MismatchError: it has more parts than the array has axes, or a number that is beyond its axis.
+        MismatchError: The index has more parts than the array has axes, or a number that is out of range.
     """
-    parts = index.items if isinstance(index, Several) and not index.listed else (index,)  # a list picks rows
+    parts = index.items if isinstance(index, Several) and not index.listed else (index,)  # A list picks rows.
     unknown = array.shaped(None)
     if any(isinstance(part, Array) and part.axes != () and is_in(part.dtypes, FLOATS) for part in parts):
         raise MismatchError("an index takes integers, got floats", dtype=True)
@@ -52,10 +52,10 @@ def take(array: Array, index: Value) -> Array:
 
 
 def assign(array: Array, index: Value, value: Value) -> Value:
-    """``array[index] = value``; gives what was there.
+    """Return the target of ``array[index] = value``.
 
     Raises:
-        MismatchError: the value does not go there.
+        MismatchError: The value cannot be broadcast to the target.
     """
     target = take(array, index)
     if not isinstance(value, Array) or value.axes is None or target.axes is None or value.torch != array.torch:
@@ -77,7 +77,7 @@ def _is_dots(part: Value) -> bool:
 
 
 def _consumes(part: Value) -> int | None:
-    """How many axes a part of an index is for; None if it cannot be told."""
+    """Return the number of axes that a part of an index takes, or None if it is not known."""
     if is_none(part) or _is_dots(part):
         return 0
     if isinstance(part, Several):
@@ -96,7 +96,7 @@ def _taken(axes: Sequence[Axis], parts: Sequence[Value], *, torch: bool) -> list
     picked: list[tuple[Axis, ...] | None] = []
     places: list[int] = []
     at, first = 0, 0
-    # numpy counts a number beside arrays as one of them; torch takes it first
+    # numpy treats a number beside arrays as an array; torch indexes by it first.
     arrays = not torch and any(isinstance(part, Several) or (isinstance(part, Array) and part.axes) for part in parts)
     for place, part in enumerate(parts):
         if is_none(part):
@@ -131,7 +131,7 @@ def _require_within(part: Size, axis: Axis, axes: Sequence[Axis]) -> None:
 
 
 def _picks(part: Value) -> tuple[Axis, ...] | None:
-    """The shape of what an array, a list, or a number beside arrays, picks."""
+    """Return the shape that an array or list in an index has in the result; a number beside arrays has no axes."""
     if isinstance(part, Several):
         return (Axis(number(len(part.items))),)
     if not isinstance(part, Array) or part.axes is None:
@@ -142,7 +142,7 @@ def _picks(part: Value) -> tuple[Axis, ...] | None:
 
 
 def cut(axis: Axis, span: Span) -> Axis:
-    """What a slice leaves of an axis."""
+    """Return an axis after a slice of it."""
     if is_none(span.start) and is_none(span.stop) and is_none(span.step):
         return axis
     size, start, stop, step = axis.size, _bound(span.start), _bound(span.stop), _bound(span.step)
@@ -165,13 +165,13 @@ def cut(axis: Axis, span: Span) -> Axis:
 
 
 def _short(span: Span) -> Axis | None:
-    """``x[:1]`` is one long, whatever x is."""
+    """Return the axis of ``x[:1]``, which counts as 1 whatever the size of ``x`` is; None for another slice."""
     from_front = is_none(span.start) or (isinstance(span.start, Size) and span.start.number == 0)
     return ASKED if from_front and is_none(span.step) and span.stop == ONE else None
 
 
 def _at_most(span: Span) -> Axis:
-    """``x[:T]`` is T long or shorter."""
+    """Return the axis of ``x[:T]``, whose size is T at most."""
     is_bounded = is_none(span.start) and is_none(span.step) and isinstance(span.stop, Size) and _is_certain(span.stop)
     return Axis(None, most=span.stop) if is_bounded and isinstance(span.stop, Size) else UNKNOWN
 
@@ -183,7 +183,7 @@ def _bound(value: Value) -> Size | Literal | None:
 
 
 def _between(size: Size, start: Size | Literal, stop: Size | Literal) -> Size | None:
-    """How many there are from ``start`` to ``stop``; None if it depends."""
+    """Return the number of positions from ``start`` to ``stop``, or None if it is not known."""
     total = size.number
     if total is not None and all(not isinstance(one, Size) or one.number is not None for one in (start, stop)):
         bounds = [one.number if isinstance(one, Size) else None for one in (start, stop)]
@@ -201,9 +201,9 @@ def _between(size: Size, start: Size | Literal, stop: Size | Literal) -> Size | 
 
 
 def _place(size: Size, bound: Size, *, is_end: bool = False) -> Size | None:
-    """Return where a slice begins or ends, from the front; None if it depends.
+    """Return the position where a slice begins or ends, counted from the front; None if it is not known.
 
-    A bound below 0 counts from the end. An axis is taken to be as long as small numbers ask for.
+    A bound below 0 counts from the end. An axis is taken to be long enough for a bound that is a number.
     """
     at = bound.number
     if at is None:
@@ -216,5 +216,5 @@ def _place(size: Size, bound: Size, *, is_end: bool = False) -> Size | None:
 
 
 def _is_certain(size: Size) -> bool:
-    """Return whether a number of places is certain to be 0 or more, where each name is 1 or more."""
+    """Return whether a size is certainly 0 or more, if each name is 1 or more."""
     return not any(name.opaque for name in size.names()) and not_negative(size)

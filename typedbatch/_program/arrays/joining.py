@@ -1,4 +1,4 @@
-"""Several arrays made one, one made several, and the same again and again."""
+"""Operations that join, split, repeat and expand arrays: stack, cat, split, chunk, tile, broadcast_to."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _ITEMS = ("tensors", "arrays", "seq", "tup")
 
 
 def _items(arguments: Arguments) -> tuple[list[Array], bool]:
-    """The arrays, and whether one stands for a number of them."""
+    """Return the arrays, and whether one of them stands for any number of arrays."""
     given = arguments.get(0, *_ITEMS)
     many = isinstance(given, Many)
     values = given.items if isinstance(given, Several) else (given.item,) if isinstance(given, Many) else ()
@@ -56,14 +56,14 @@ def _items(arguments: Arguments) -> tuple[list[Array], bool]:
 
 
 def _count(given: Value) -> Axis:
-    """Return an axis with a place for each array."""
+    """Return the axis of a stack, which has one position for each array."""
     if isinstance(given, Several):
         return Axis(number(len(given.items)))
     return Axis(given.count) if isinstance(given, Many) else UNKNOWN
 
 
 def _shapes(arrays: Sequence[Array]) -> list[Axes]:
-    """Those that are known, one or more."""
+    """Return the shapes that are known, of which there must be one."""
     shapes = [array.axes for array in arrays if array.axes is not None]
     if not shapes:
         raise UnsureError
@@ -71,14 +71,14 @@ def _shapes(arrays: Sequence[Array]) -> list[Axes]:
 
 
 def _of(shapes: Sequence[Axes], arrays: Sequence[Array], torch: bool) -> Array:
-    """What comes out, with the axes of the first one, if all shapes are known."""
+    """Return an array of the first shape, with the dtype of all arrays, if all shapes are known."""
     if len(shapes) < len(arrays):
         raise UnsureError
     return Array(shapes[0], same_dtypes(arrays, of_arithmetic), torch)
 
 
 def _merge(shapes: Sequence[Axes], what: str, but: int | None = None) -> list[Axis]:
-    """The axes of shapes which are the same, all but one of them."""
+    """Return the axes that shapes have in common, which may differ only in the one at ``but``."""
     out = list(shapes[0])
     for axes in shapes[1:]:
         if len(axes) != len(out):
@@ -96,7 +96,7 @@ def _merge(shapes: Sequence[Axes], what: str, but: int | None = None) -> list[Ax
 
 @understood(2, *_ITEMS, "dim", "axis")
 def stack(arguments: Arguments) -> Value:
-    """``stack([x, y], dim)``."""
+    """Return the result of ``stack([x, y], dim)``."""
     arrays, _ = _items(arguments)
     shapes = _shapes(arrays)
     axes = _merge(shapes, "stack")
@@ -108,7 +108,7 @@ def stack(arguments: Arguments) -> Value:
 
 @understood(4, "sequences", "batch_first", "padding_value", "padding_side")
 def pad_sequence(arguments: Arguments) -> Value:
-    """``pad_sequence(sequences, batch_first)``: sequences side by side, as long as the longest."""
+    """Return the result of ``pad_sequence(sequences, batch_first)``, whose steps are those of the longest sequence."""
     given = arguments.get(0, "sequences")
     first = flag_of(arguments, 1, "batch_first")
     arrays = _items(Arguments((given,), torch=True))[0]
@@ -122,10 +122,10 @@ def pad_sequence(arguments: Arguments) -> Value:
 
 
 def _joined(shapes: Sequence[Axes], at: int, what: str, *, torch: bool, many: bool) -> Axes:
-    """Behind each other along an axis."""
+    """Return the shape of arrays that are concatenated along an axis."""
     if any(not axes for axes in shapes):
         raise MismatchError(f"{what}: an array without axes")
-    sizes = [axes[0].size for axes in shapes if len(axes) == 1]  # Of those that may be empty.
+    sizes = [axes[0].size for axes in shapes if len(axes) == 1]  # Sizes of arrays that may be empty.
     if torch and len({len(axes) for axes in shapes}) > 1 and any(size is None or not nonzero(size) for size in sizes):
         raise UnsureError
     place = place_in(shapes[0], at, what)
@@ -136,7 +136,7 @@ def _joined(shapes: Sequence[Axes], at: int, what: str, *, torch: bool, many: bo
 
 @understood(2, *_ITEMS, "dim", "axis")
 def cat(arguments: Arguments) -> Value:
-    """``cat([x, y], dim)``."""
+    """Return the result of ``cat([x, y], dim)``, numpy's ``concatenate``."""
     arrays, many = _items(arguments)
     shapes = _shapes(arrays)
     at = whole_of(arguments, 0, 1, "dim", "axis")
@@ -168,7 +168,7 @@ def _columns(axes: Axes) -> Axes:
 
 
 def _along(arguments: Arguments, what: str, place: int) -> tuple[Array, Axes, int, Size | None]:
-    """The array, its axes, the place of one, and its size."""
+    """Return the array, its axes, the index of the axis that an argument names, and the size of this axis."""
     array, axes = array_and_axes(arguments, 0, "input", "tensor", "ary")
     at = place_in(axes, whole_of(arguments, 0, place, "dim", "axis"), what)
     return array, axes, at, axes[at].size
@@ -189,7 +189,7 @@ _SPLIT = ("tensor", "ary", *_BY)
 
 @understood(3, *_SPLIT, "dim", "axis", array=False)
 def split(arguments: Arguments) -> Value:
-    """``split(x, size)`` and ``split(x, sizes)`` in torch; ``split(x, number)`` and ``split(x, places)`` in numpy."""
+    """Return the result of ``split``: by size or sizes in torch, by number of parts or positions in numpy."""
     array, _, at, size = _along(arguments, "split", 2)
     asked = arguments.get(1, *_BY)
     if not arguments.torch:
@@ -246,7 +246,7 @@ def _sections(array: Array, at: int, size: Size | None, asked: Value, *, exact: 
 
 @understood(3, *_SPLIT, "dim", "axis", array=False)
 def array_split(arguments: Arguments) -> Value:
-    """``array_split(x, number)``, ``tensor_split(x, number)``: parts may differ by one."""
+    """Return the result of ``array_split(x, n)``, ``tensor_split(x, n)``, whose parts may differ by one in size."""
     array, _, at, size = _along(arguments, "tensor_split", 2)
     asked = arguments.get(1, *_BY)
     return _sections(array, at, size, asked, exact=False)
@@ -254,7 +254,7 @@ def array_split(arguments: Arguments) -> Value:
 
 @understood(3, "chunks", "dim", array=False)
 def chunk(arguments: Arguments) -> Value:
-    """``chunk(x, number)``, which may give less."""
+    """Return the result of ``chunk(x, count)``, which may have fewer parts."""
     array, _, at, size = _along(arguments, "chunk", 2)
     count = arguments.get(1, "chunks")
     if not isinstance(count, Size):
@@ -262,7 +262,7 @@ def chunk(arguments: Arguments) -> Value:
     each = size.divided(count) if size is not None and nonzero(size) else None
     is_name = size is not None and size.name is not None and not size.name.opaque
     if each is None and is_name and size is not None and count.number is not None and count.number > 1:
-        each = size.over(count)  # Parts of other sizes are never meant.
+        each = size.over(count)  # Nobody means parts of different sizes.
     if each is not None and count.number is not None and 0 < count.number <= MOST:
         return _pieces(array, at, [each] * count.number)
     if size is not None and size.number and count.number:
@@ -272,7 +272,7 @@ def chunk(arguments: Arguments) -> Value:
 
 @understood(2, "dim")
 def glu(arguments: Arguments) -> Value:
-    """``glu(x, dim)``: half of an axis gates the other half."""
+    """Return the result of ``glu(x, dim)``, which halves an axis."""
     array, axes = array_and_axes(arguments)
     at = place_in(axes, whole_of(arguments, -1, 1, "dim"), "glu")
     size = axes[at].size
@@ -284,7 +284,7 @@ def glu(arguments: Arguments) -> Value:
 
 @understood(2, "dim", array=False)
 def unbind(arguments: Arguments) -> Value:
-    """``unbind(x, dim)``."""
+    """Return the result of ``unbind(x, dim)``."""
     array, axes, at, size = _along(arguments, "unbind", 1)
     item = array.shaped([*axes[:at], *axes[at + 1 :]])
     count = size.number if size is not None else None
@@ -298,7 +298,7 @@ def _times(axis: Axis, times: Axis) -> Axis:
 
 @understood(64, "repeats", "axis", "sizes")
 def repeat(arguments: Arguments) -> Value:
-    """``x.repeat(2, 3)`` in torch, ``repeat(x, n, axis)`` in numpy."""
+    """Return the result of ``x.repeat(2, 3)`` in torch, ``repeat(x, n, axis)`` in numpy."""
     if not arguments.torch:
         return _each_again(arguments, "axis")
     array = array_of(arguments)
@@ -312,7 +312,7 @@ def repeat(arguments: Arguments) -> Value:
 
 @understood(64, "A", "reps", "dims")
 def tile(arguments: Arguments) -> Value:
-    """``tile(x, numbers)``."""
+    """Return the result of ``tile(x, reps)``."""
     array = array_of(arguments, 0, "input", "A")
     axes, times = axes_of(array), sizes_from(arguments, 1, "reps", "dims")
     new = len(times) - len(axes)
@@ -324,7 +324,7 @@ def tile(arguments: Arguments) -> Value:
 
 @understood(3, "repeats", "dim")
 def repeat_interleave(arguments: Arguments) -> Value:
-    """Return what ``repeat_interleave(x, n, dim)`` does; with one argument, ``x`` holds the counts."""
+    """Return the result of ``repeat_interleave(x, n, dim)``; with one argument, ``x`` holds the counts."""
     if not arguments.has(1, "repeats"):
         return Array((UNKNOWN,), None, arguments.torch)
     return _each_again(arguments, "dim")
@@ -341,7 +341,7 @@ def _each_again(arguments: Arguments, name: str) -> Value:
 
 
 def _stretched(array: Array, new: Axes, what: str) -> Array:
-    """To a shape; -1 leaves an axis as it is."""
+    """Return an array that is expanded to a shape, where -1 keeps the size of an axis."""
     axes = axes_of(array)
     front = len(new) - len(axes)
     if front < 0:
@@ -359,26 +359,26 @@ def _stretched(array: Array, new: Axes, what: str) -> Array:
 
 @understood(64, "size", "sizes", "shape")
 def expand(arguments: Arguments) -> Value:
-    """``x.expand(3, -1)``."""
+    """Return the result of ``x.expand(3, -1)``."""
     return _stretched(array_of(arguments), sizes_from(arguments, 1, "size", "sizes", "shape"), "expand")
 
 
 @understood(2, "array", "size", "shape")
 def broadcast_to(arguments: Arguments) -> Value:
-    """``broadcast_to(x, shape)``."""
+    """Return the result of ``broadcast_to(x, shape)``."""
     array = array_of(arguments, 0, "input", "array")
     return _stretched(array, sizes_from(arguments, 1, "size", "shape"), "broadcast_to")
 
 
 @understood(2, "other")
 def expand_as(arguments: Arguments) -> Value:
-    """``x.expand_as(other)``."""
+    """Return the result of ``x.expand_as(other)``."""
     return _stretched(array_of(arguments), axes_of(array_of(arguments, 1, "other")), "expand_as")
 
 
 @understood(64, array=False)
 def broadcast_tensors(arguments: Arguments) -> Value:
-    """``broadcast_tensors(x, y)``: on purpose, so ``(N, 1)`` and ``(N,)`` are as good as any."""
+    """Return the result of ``broadcast_tensors(x, y)``, where ``(N, 1)`` and ``(N,)`` are meant to be broadcast."""
     arrays = [array_of(arguments, at) for at in range(len(arguments.given))]
     shapes = [tuple(ASKED if axis.one else axis for axis in axes_of(array)) for array in arrays]
     axes = broadcast(shapes, "broadcast_tensors")

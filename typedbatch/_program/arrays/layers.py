@@ -1,4 +1,4 @@
-"""torch's layers: what each makes of the tensors that it is called with, by the arguments of its constructor."""
+"""Layers of torch: the results of their calls, by the arguments of their constructors."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def require_last(array: Array, shape: Value, name: str) -> Array:
 
 
 def _normalized(name: str) -> Operation:
-    """``layer_norm(x, normalized_shape)``: the last axes are of that shape."""
+    """Return the operation ``layer_norm(x, normalized_shape)``, which checks the last axes."""
 
     @understood(5, "normalized_shape", "weight", "bias", "eps")
     def call(arguments: Arguments) -> Value:
@@ -68,7 +68,7 @@ def _normalized(name: str) -> Operation:
 
 @understood(8, "num_groups", "weight", "bias", "eps", "running_mean", "running_var", "training", "momentum")
 def of_channels(arguments: Arguments) -> Value:
-    """``group_norm(x, groups)``, ``batch_norm(x, mean, var)``."""
+    """Return the result of ``group_norm(x, groups)``, ``batch_norm(x, mean, var)``."""
     return array_of(arguments)
 
 
@@ -85,7 +85,7 @@ def _require_alike(one: Axis, other: Axis, what: str, of: str) -> None:
 
 @understood(7, "query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
 def scaled_dot_product_attention(arguments: Arguments) -> Value:
-    """``scaled_dot_product_attention(q, k, v)`` of ``(*rows, L, D)``, ``(*rows, S, D)`` and ``(*rows, S, E)``."""
+    """Return the result of ``scaled_dot_product_attention(q, k, v)``, ``(*, L, D)``, ``(*, S, D)``, ``(*, S, E)``."""
     what = "scaled_dot_product_attention"
     arrays = [array_of(arguments, at, word) for at, word in enumerate(("query", "key", "value"))]
     query, key, value = (axes_of(array) for array in arrays)
@@ -102,7 +102,7 @@ def scaled_dot_product_attention(arguments: Arguments) -> Value:
 
 
 def multihead_attention(made: Arguments) -> Operation:
-    """``MultiheadAttention(embed_dim, num_heads)``: gives the outputs, and the weights of the keys for each query."""
+    """Return the call of ``MultiheadAttention(embed_dim, num_heads)``: outputs, and weights per query and key."""
     name, width = "MultiheadAttention", made.get(0, "embed_dim")
     others = [made.get(place, word) if made.has(place, word) else width for place, word in ((6, "kdim"), (7, "vdim"))]
 
@@ -129,7 +129,7 @@ def multihead_attention(made: Arguments) -> Operation:
 
 
 def _of_width(name: str, *inputs: str) -> Constructor:
-    """``TransformerEncoderLayer(d_model, nhead)``: keeps the shape of the first input."""
+    """Return the constructor of ``TransformerEncoderLayer(d_model, nhead)``, which keeps the shape of its input."""
 
     def construct(made: Arguments) -> Operation:
         width = made.get(0, "d_model")
@@ -148,7 +148,7 @@ def _of_width(name: str, *inputs: str) -> Constructor:
 
 
 def _of_layers(made: Arguments) -> Operation:
-    """``TransformerEncoder(layer, num_layers)``."""
+    """Return the call of ``TransformerEncoder(layer, num_layers)``."""
     layer = made.get(0, "encoder_layer", "decoder_layer")
     return layer.call if isinstance(layer, Layer) else lambda arguments: None
 
@@ -157,7 +157,7 @@ ONE = number(1)
 
 
 def _of_last(name: str, inside: str, outside: str) -> Constructor:
-    """``Linear(in_features, out_features)``: replaces the size of the last axis."""
+    """Return the constructor of ``Linear(in_features, out_features)``, which changes the size of the last axis."""
 
     def resized(made: Arguments, array: Array) -> Array:
         axes = axes_of(array)
@@ -170,7 +170,7 @@ def _of_last(name: str, inside: str, outside: str) -> Constructor:
 
 
 def embedded(made: Arguments) -> Operation:
-    """``Embedding(num_embeddings, embedding_dim)``."""
+    """Return the call of ``Embedding(num_embeddings, embedding_dim)``."""
     rows = sized(made.get(0, "num_embeddings")), sized(made.get(1, "embedding_dim"))
 
     def call(arguments: Arguments) -> Value:
@@ -180,26 +180,26 @@ def embedded(made: Arguments) -> Operation:
 
 
 def flattened(made: Arguments) -> Operation:
-    """``Flatten(start_dim=1, end_dim=-1)``."""
+    """Return the call of ``Flatten(start_dim=1, end_dim=-1)``."""
     first, last = made.get(0, "start_dim"), made.get(1, "end_dim")
     given = (first if made.has(0, "start_dim") else ONE, last if made.has(1, "end_dim") else number(-1))
     return lambda arguments: flatten(Arguments((*arguments.given[:1], *given), torch=True))
 
 
 def unflattened(made: Arguments) -> Operation:
-    """``Unflatten(dim, sizes)``."""
+    """Return the call of ``Unflatten(dim, sizes)``."""
     given = (made.get(0, "dim"), made.get(1, "unflattened_size"))
     return lambda arguments: unflatten(Arguments((*arguments.given[:1], *given), torch=True))
 
 
 def halved(made: Arguments) -> Operation:
-    """``GLU(dim=-1)``."""
+    """Return the call of ``GLU(dim=-1)``."""
     at = made.get(0, "dim") if made.has(0, "dim") else number(-1)
     return lambda arguments: glu(Arguments((*arguments.given[:1], at), torch=True))
 
 
 def _bilinear(made: Arguments) -> Operation:
-    """``Bilinear(in1_features, in2_features, out_features)``."""
+    """Return the call of ``Bilinear(in1_features, in2_features, out_features)``."""
     takes = made.get(0, "in1_features"), made.get(1, "in2_features")
 
     @understood(2, "input1", "input2")
@@ -213,12 +213,12 @@ def _bilinear(made: Arguments) -> Operation:
 
 
 def _normal_of_last(name: str) -> Constructor:
-    """``LayerNorm(normalized_shape)``: the last axes are of that shape."""
+    """Return the constructor of ``LayerNorm(normalized_shape)``, which checks the last axes."""
     return of_input(lambda made, array: require_last(array, made.get(0, "normalized_shape"), name).typed(None))
 
 
 def _normal_of_channels(name: str, place: int, least: int, word: str) -> Constructor:
-    """``BatchNorm1d(num_features)``: the second axis has that size."""
+    """Return the constructor of ``BatchNorm1d(num_features)``, which checks the size of the second axis."""
 
     def checked(made: Arguments, array: Array) -> Array:
         axes = axes_of(array)
@@ -234,7 +234,7 @@ def _normal_of_channels(name: str, place: int, least: int, word: str) -> Constru
 
 
 def _require_state(name: str, state: Value, rows: Axis, width: Axis) -> None:
-    """Refuse a first state of other rows, or of another width, than the layer has."""
+    """Refuse an initial state whose rows are not those of the input, or whose width is not that of the layer."""
     states = state.items if isinstance(state, Several) else (state,)
     for one in states:
         if isinstance(one, Array) and one.axes is not None and len(one.axes) == 3:
@@ -243,7 +243,7 @@ def _require_state(name: str, state: Value, rows: Axis, width: Axis) -> None:
 
 
 def _recurrent(name: str) -> Constructor:
-    """``LSTM(input_size, hidden_size, num_layers=1)``: gives the outputs, and the last states."""
+    """Return the constructor of ``LSTM(input_size, hidden_size, num_layers)``, which returns outputs and states."""
 
     def construct(made: Arguments) -> Operation:
         takes, hidden = made.get(0, "input_size"), made.get(1, "hidden_size")
@@ -273,7 +273,7 @@ def _recurrent(name: str) -> Constructor:
 
 
 def _cell(name: str) -> Constructor:
-    """``GRUCell(input_size, hidden_size)``: gives the next state."""
+    """Return the constructor of ``GRUCell(input_size, hidden_size)``, which returns the next state."""
 
     def construct(made: Arguments) -> Operation:
         once = _of_last(name, "input_size", "hidden_size")(made)
@@ -288,7 +288,7 @@ def _cell(name: str) -> Constructor:
 
 
 def sequential(made: Arguments) -> Operation:
-    """``Sequential(one, other)``: each takes what the one before gives."""
+    """Return the call of ``Sequential(one, other)``, where each layer takes the result of the layer before."""
 
     def call(arguments: Arguments) -> Value:
         value: Value = arguments.get(0)
@@ -302,9 +302,9 @@ def sequential(made: Arguments) -> Operation:
 
 
 def contradiction(made: Arguments) -> MismatchError | None:
-    """Return why the layers of a ``Sequential`` do not fit each other, whatever it is called with; None if they may.
+    """Return why the layers of a ``Sequential`` do not fit each other, whatever its input is; None if they may.
 
-    Each number of axes is tried, as the right one must fit, too. The report is that of the layer that is farthest back.
+    Inputs of several ranks are tried, since one has the right rank. The report is that of the layer farthest back.
     """
     farthest, found = -1, None
     for rank in (2, 3, 4, 1, 5):
@@ -324,7 +324,7 @@ def contradiction(made: Arguments) -> MismatchError | None:
 
 
 def _loss(name: str) -> Constructor:
-    """``MSELoss(reduction="mean")``: the function of the same name."""
+    """Return the constructor of ``MSELoss(reduction="mean")``, which calls the function of the loss."""
 
     def construct(made: Arguments) -> Operation:
         named = {"reduction": made.named["reduction"]} if "reduction" in made.named else {}
@@ -376,7 +376,7 @@ LAYERS: Final[dict[str, Constructor]] = {
     "TransformerEncoderLayer": _of_width("TransformerEncoderLayer", "src"),
     "Unflatten": unflattened,
 }
-"""Layers by the names of their classes: from the arguments of a constructor to what a call gives."""
+"""Layers by the names of their classes: functions from the arguments of a constructor to the call of the layer."""
 
 
 def _of_linear(made: Arguments) -> dict[str, Value]:

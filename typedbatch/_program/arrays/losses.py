@@ -1,4 +1,4 @@
-"""Losses, which are meant for two arrays of one shape, or for classes."""
+"""Losses, which take two arrays of equal shape, or classes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _dtypes(one: Array, other: Array) -> Dtypes | None:
 
 
 def _left(arguments: Arguments, axes: Axes) -> Axes:
-    """What ``reduction=`` leaves."""
+    """Return the axes that ``reduction=`` leaves."""
     if "reduction" not in arguments.named:
         return ()
     said = arguments.named["reduction"]
@@ -65,7 +65,7 @@ def _loss(what: str, shape: Callable[[str, Axes, Axes], Axes]) -> Operation:
 
 
 def _meant_same(what: str, one: Axes, other: Axes) -> Axes:
-    """Broadcasting them gives a warning: it is never meant, but for one number, and where the 1 was put there."""
+    """Return the shape of two equal shapes; only numbers, and axes of size 1 that the code inserted, are broadcast."""
     if not one or not other:
         return one or other
     if len(one) != len(other) or any(_mismatch(a, b) for a, b in zip(one, other, strict=True)):
@@ -76,7 +76,7 @@ def _meant_same(what: str, one: Axes, other: Axes) -> Axes:
 
 
 def _mismatch(one: Axis, other: Axis) -> bool:
-    """A 1 is held against names, too."""
+    """Return whether two axes differ in size, where a 1 differs from a named size, too."""
     for a, b in ((one, other), (other, one)):
         if a.one and not b.one and b.size is not None and (b.size.number is not None or b.size.name is not None):
             return b.size.name is None or not b.size.name.opaque
@@ -91,7 +91,7 @@ def _spread(what: str, one: Axes, other: Axes) -> Axes:
 
 
 def _must_be_same(what: str, one: Axes, other: Axes) -> Axes:
-    """These refuse to broadcast."""
+    """Return the shape of two arrays that are not broadcast."""
     asked = any(axis.asked for axis in (*one, *other))
     if len(one) != len(other) or any(
         apart(a, b) or (not asked and _mismatch(a, b)) for a, b in zip(one, other, strict=True)
@@ -104,14 +104,14 @@ def _must_be_same(what: str, one: Axes, other: Axes) -> Axes:
 
 
 def _classes(what: str, *, probabilities: bool) -> Operation:
-    """Of logits ``(N, C, ...)``, for classes ``(N, ...)``."""
+    """Return a loss of logits ``(N, C, ...)`` for classes ``(N, ...)``."""
 
     @understood(3, *_NAMES, "label_smoothing")
     def call(arguments: Arguments) -> Value:
         one, other = _both(arguments)
         axes, target = axes_of(one), axes_of(other)
         if not axes or (len(axes) == len(target) == 1 and not apart(target[0], ASKED)):
-            raise UnsureError  # one class in an axis of 1 will do
+            raise UnsureError  # An axis of size 1 may hold one class.
         if probabilities and len(target) == len(axes):
             _require_probabilities(what, one, other)
             left = (*axes[:1], *axes[2:]) if len(axes) > 1 else ()
@@ -141,7 +141,7 @@ def _require_classes(what: str, axes: Axes, target: Axes, other: Array) -> None:
 
 @understood(4, "x1", "x2", "dim", "eps")
 def cosine_similarity(arguments: Arguments) -> Value:
-    """``cosine_similarity(x, y, dim)``."""
+    """Return the result of ``cosine_similarity(x, y, dim)``."""
     one, other = array_of(arguments, 0, "x1"), array_of(arguments, 1, "x2")
     axes = _spread("cosine_similarity", axes_of(one), axes_of(other))
     at = place_in(axes, whole_of(arguments, 1, 2, "dim"), "cosine_similarity")

@@ -1,4 +1,4 @@
-"""Arrays that are made: of a shape, like another one, of numbers, of another library's, at random."""
+"""Creation of arrays: with a shape, like another array, from numbers, from another library, at random."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ OWNERS: Final = frozenset({"numpy.random._generator.Generator", "numpy.random.mt
 
 
 def _of_size(place: int, dtypes: Dtypes | None = None) -> Operation:
-    """A draw with ``size`` at a place; without it, the shape is that of the parameters."""
+    """Return a draw with ``size`` at a position; without it, the parameters set the shape, which is not known then."""
 
     def call(arguments: Arguments) -> Value:
         size = arguments.get(place, "size")
@@ -54,7 +54,7 @@ def _of_size(place: int, dtypes: Dtypes | None = None) -> Operation:
 
 
 def _of_sizes(arguments: Arguments) -> Value:
-    """``randn(3, 2)``."""
+    """Return the result of ``randn(3, 2)``."""
     if not arguments.given or arguments.named:
         return None
     return Array(tuple(Axis(one if isinstance(one, Size) else None) for one in arguments.given), FLOAT64, torch=False)
@@ -72,7 +72,7 @@ DRAWS: Final[dict[str, Operation]] = {
 
 
 def _shape(arguments: Arguments, most: int, place: int = 0) -> Axes:
-    """Numpy's is one argument, before the dtype; torch's may be one by one."""
+    """Return the shape in arguments: one argument in numpy, one argument or size by size in torch."""
     if not arguments.torch:
         if len(arguments.given) > most + 1:
             raise UnsureError
@@ -81,9 +81,9 @@ def _shape(arguments: Arguments, most: int, place: int = 0) -> Axes:
 
 
 def _made(axes: Axes) -> Axes:
-    """A shape as it was declared; a 1 in it is a size as any other, so ``zeros(n, 1)`` is a column by declaration.
+    """Return the axes of a new array, where a 1 is a size like any other: ``zeros(n, 1)`` is declared a column.
 
-    An array of none is a placeholder for others, of any size.
+    A size of 0 is not known, since an empty array is a placeholder for others of any size.
     """
     for axis in axes:
         if axis.size is not None and axis.size.number is not None and axis.size.number < 0:
@@ -102,7 +102,7 @@ def _filled(of: Callable[[Arguments], Dtypes]) -> Operation:
 
 @understood(3, "size", "shape", "fill_value", "dtype")
 def full(arguments: Arguments) -> Value:
-    """``full(size, value)``."""
+    """Return the result of ``full(size, value)``."""
     shape, value = arguments.get(0, "size", "shape"), arguments.get(1, "fill_value")
     axes = sizes_of(shape)
     dtypes = dtype_of(arguments, of_numbers([value], arguments), -1 if arguments.torch else 2)
@@ -111,7 +111,7 @@ def full(arguments: Arguments) -> Value:
 
 @understood(4, "start", "end", "stop", "step", "dtype")
 def arange(arguments: Arguments) -> Value:
-    """``arange(stop)``, ``arange(start, stop, step)``."""
+    """Return the result of ``arange(stop)``, ``arange(start, stop, step)``."""
     bounds = _bounds(arguments)
     whole_numbers = [bound for bound in bounds if isinstance(bound, Size)]
     if len(whole_numbers) < 3:
@@ -141,7 +141,7 @@ def _between(start: Size, stop: Size, step: Size) -> Size | None:
 
 @understood(3, "start", "end", "stop", "num", "steps", "dtype", array=False)
 def linspace(arguments: Arguments) -> Value:
-    """``linspace(start, stop, number)``."""
+    """Return the result of ``linspace(start, stop, num)``."""
     ends = [arguments.get(0, "start"), arguments.get(1, "stop", "end")]
     if not all(isinstance(end, (Size, Literal, Scalar)) for end in ends):
         return None
@@ -152,7 +152,7 @@ def linspace(arguments: Arguments) -> Value:
 
 @understood(2, "n", "m", "N", "M", "k", "dtype")
 def eye(arguments: Arguments) -> Value:
-    """``eye(rows, columns)``."""
+    """Return the result of ``eye(rows, columns)``."""
     rows = arguments.get(0, "n", "N")
     columns = arguments.get(1, "m", "M") if arguments.has(1, "m", "M") else rows
     if is_none(columns):
@@ -172,7 +172,7 @@ def _like(most: int, *names: str) -> Operation:
 
 @understood(3, "low", "high", "size", "dtype")
 def randint(arguments: Arguments) -> Value:
-    """``randint(low, high, size)``."""
+    """Return the result of ``randint(low, high, size)``."""
     size = arguments.named["size"] if "size" in arguments.named else arguments.given[-1] if arguments.given else None
     axes = sizes_of(size)
     return Array(axes if isinstance(size, Several) else None, dtype_of(arguments, INT64), arguments.torch)
@@ -180,14 +180,14 @@ def randint(arguments: Arguments) -> Value:
 
 @understood(1, "n", "dtype")
 def randperm(arguments: Arguments) -> Value:
-    """``randperm(n)``."""
+    """Return the result of ``randperm(n)``."""
     size = arguments.get(0, "n")
     return Array((Axis(size if isinstance(size, Size) else None),), dtype_of(arguments, INT64), arguments.torch)
 
 
 @understood(64, "size", "dtype")
 def _new(arguments: Arguments) -> Value:
-    """``x.new_zeros(2, 3)``."""
+    """Return the result of ``x.new_zeros(2, 3)``."""
     array = array_of(arguments)
     return array.shaped(_shape(arguments, 2, 1)).typed(dtype_of(arguments, array.dtypes))
 
@@ -216,7 +216,7 @@ def _of_data(torch: bool, most: int, keeps: bool = True) -> Operation:
 
 
 def _read(data: Value) -> tuple[Axes, list[Value]] | None:
-    """The shape of nested lists, and the numbers in them."""
+    """Return the shape of nested lists and the numbers in them, or None if it is not known."""
     if isinstance(data, (Size, Scalar)) or (isinstance(data, Literal) and isinstance(data.value, (bool, int, float))):
         return (), [data]
     if not isinstance(data, Several):
@@ -230,7 +230,7 @@ def _read(data: Value) -> tuple[Axes, list[Value]] | None:
 
 
 def _new_tensor(arguments: Arguments) -> Value:
-    """``x.new_tensor(data)``, whose dtype is that of the data if it has one, else that of ``x``."""
+    """Return the result of ``x.new_tensor(data)``, whose dtype is that of the data, or that of ``x`` if it has none."""
     rest = Arguments(arguments.given[1:], arguments.named, torch=True)
     out = _of_data(True, 1)(rest)
     return out.typed(None) if isinstance(out, Array) else None
@@ -238,10 +238,10 @@ def _new_tensor(arguments: Arguments) -> Value:
 
 @understood(2, "num_classes")
 def one_hot(arguments: Arguments) -> Value:
-    """``one_hot(x, classes)``.
+    """Return the result of ``one_hot(x, classes)``.
 
     Raises:
-        MismatchError: of floats.
+        MismatchError: The array certainly holds floats.
     """
     array = array_of(arguments)
     if is_in(array.dtypes, FLOATS):
@@ -253,13 +253,13 @@ def one_hot(arguments: Arguments) -> Value:
 
 @understood(2, "p")
 def bernoulli(arguments: Arguments) -> Value:
-    """``bernoulli(p)``."""
+    """Return the result of ``bernoulli(p)``."""
     return array_of(arguments)
 
 
 @understood(3, "num_samples", "replacement")
 def multinomial(arguments: Arguments) -> Value:
-    """``multinomial(weights, count)``."""
+    """Return the result of ``multinomial(weights, count)``."""
     axes, count = axes_of(array_of(arguments)), arguments.get(1, "num_samples")
     if len(axes) not in (1, 2):
         raise MismatchError(f"multinomial: weights of {len(axes)} axes, 1 or 2 are expected")

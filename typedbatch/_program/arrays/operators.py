@@ -1,4 +1,4 @@
-"""Python's operators between arrays, sizes, numbers and tuples."""
+"""Operators of Python between arrays, sizes, numbers and tuples."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typedbatch._program.arrays.values import Array, Literal, Many, Scalar, Seve
 
 
 def operate(sign: str, one: Value, other: Value) -> Value:
-    """An operator between two values.
+    """Return the result of an operator between two values.
 
     Raises:
-        MismatchError: it certainly fails, or cannot be meant.
+        MismatchError: The operation certainly fails, or nobody can have meant its result.
     """
     if sign == "@":
         return matmul(one, other)

@@ -1,4 +1,4 @@
-"""Some of the numbers: at places, by masks, on diagonals."""
+"""Operations that select elements, by indices, by masks or on diagonals: gather, scatter, take, nonzero, diagonal."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _index(arguments: Arguments, place: int, what: str) -> Array:
 
 
 def _require_inside(index: Axes, axes: Axes, at: int, what: str) -> None:
-    """An index has as many axes; along others than its own, it may be smaller, not greater."""
+    """Refuse an index of another rank than the array, or one that is larger along an axis other than its own."""
     text = f"{what}: an index of {shown(index)} for {shown(axes)}"
     if len(index) != len(axes):
         if not index or not axes:
@@ -61,7 +61,7 @@ def _require_inside(index: Axes, axes: Axes, at: int, what: str) -> None:
 
 @understood(3, "dim", *_INDEX, "sparse_grad")
 def gather(arguments: Arguments) -> Value:
-    """``gather(x, dim, index)``: as the index is."""
+    """Return the result of ``gather(x, dim, index)``, whose shape is that of the index."""
     array, index = array_of(arguments), _index(arguments, 2, "gather")
     axes, shape = axes_of(array), axes_of(index)
     at = place_in(axes, whole_of(arguments, 0, 1, "dim"), "gather")
@@ -85,7 +85,7 @@ def _scatter(what: str) -> Operation:
 
 
 def _put(what: str) -> Operation:
-    """``index_add(x, dim, index, source)``: the source is like x, with a row for each place."""
+    """Return the operation ``index_add(x, dim, index, source)``, whose source is like ``x`` with one row per index."""
 
     @understood(4, "dim", *_INDEX, "source", "alpha")
     def call(arguments: Arguments) -> Value:
@@ -96,7 +96,7 @@ def _put(what: str) -> Operation:
             return array
         expected = (*axes[:at], index.axes[0], *axes[at + 1 :])
         if what == "index_copy" and not source.axes and len(axes) == 1:
-            return array  # PyTorch copies a number to one place.
+            return array  # A number is copied to one position.
         if len(source.axes) != len(axes) or any(map(apart, source.axes, expected)):
             raise MismatchError(f"{what}: {shown(source.axes)} is added, {shown(expected)} is expected")
         return array
@@ -106,7 +106,7 @@ def _put(what: str) -> Operation:
 
 @understood(3, *_INDEX, "arr", "dim", "axis")
 def take_along(arguments: Arguments) -> Value:
-    """``take_along_dim(x, index, dim)``, ``take_along_axis(x, index, axis)``: all other axes broadcast."""
+    """Return the result of ``take_along_dim(x, index, dim)``, ``take_along_axis``; all other axes are broadcast."""
     array, index = array_of(arguments, 0, "input", "arr"), _index(arguments, 1, "take_along_dim")
     axes, shape = axes_of(array), axes_of(index)
     if not arguments.has(2, "dim", "axis") or is_none(arguments.get(2, "dim", "axis")):
@@ -134,7 +134,7 @@ def _together(one: Axis, other: Axis, what: str) -> Axis:
 
 @understood(3, "dim", *_INDEX)
 def index_select(arguments: Arguments) -> Value:
-    """``index_select(x, dim, index)``."""
+    """Return the result of ``index_select(x, dim, index)``."""
     array, index = array_of(arguments), axes_of(_index(arguments, 2, "index_select"))
     axes = axes_of(array)
     at = place_in(axes, whole_of(arguments, 0, 1, "dim"), "index_select")
@@ -145,7 +145,7 @@ def index_select(arguments: Arguments) -> Value:
 
 @understood(4, "dim", "start", "length")
 def narrow(arguments: Arguments) -> Value:
-    """``narrow(x, dim, start, length)``."""
+    """Return the result of ``narrow(x, dim, start, length)``."""
     array, length = array_of(arguments), arguments.get(3, "length")
     axes = axes_of(array)
     at = place_in(axes, whole_of(arguments, 0, 1, "dim"), "narrow")
@@ -154,7 +154,7 @@ def narrow(arguments: Arguments) -> Value:
 
 @understood(3, *_INDEX, "axis")
 def take(arguments: Arguments) -> Value:
-    """``take(x, index)``, numpy's along an axis, too."""
+    """Return the result of ``take(x, index)``, and of ``take(x, index, axis)`` in numpy."""
     array, index = array_of(arguments), arguments.get(1, *_INDEX)
     shape = () if isinstance(index, Size) and not arguments.torch else axes_of(_index(arguments, 1, "take"))
     if not arguments.has(2, "axis") or is_none(arguments.get(2, "axis")):
@@ -166,13 +166,13 @@ def take(arguments: Arguments) -> Value:
 
 @understood(2, "mask")
 def masked_select(arguments: Arguments) -> Value:
-    """``masked_select(x, mask)``."""
+    """Return the result of ``masked_select(x, mask)``."""
     return array_of(arguments).shaped((UNKNOWN,))
 
 
 @understood(1, "as_tuple", array=False)
 def nonzero(arguments: Arguments) -> Value:
-    """``nonzero(x)``: a row for each place; numpy's, and with ``as_tuple``, an array for each axis."""
+    """Return the result of ``nonzero(x)``, one row per element; in numpy and with ``as_tuple``, one array per axis."""
     axes = axes_of(array_of(arguments))
     if not arguments.torch or flag_of(arguments, -1, "as_tuple"):
         if not axes:
@@ -183,14 +183,14 @@ def nonzero(arguments: Arguments) -> Value:
 
 @understood(1, "as_tuple")
 def argwhere(arguments: Arguments) -> Value:
-    """``argwhere(x)``: a row for each place."""
+    """Return the result of ``argwhere(x)``, one row per element that is not 0."""
     rank = len(axes_of(array_of(arguments)))
     return Array((UNKNOWN, Axis(number(rank))), integers(arguments), arguments.torch)
 
 
 @understood(3, "sorted_sequence", "input", "v", "right", "side", array=False)
 def searchsorted(arguments: Arguments) -> Value:
-    """``searchsorted(sorted, values)``: a place for each value."""
+    """Return the result of ``searchsorted(sorted, values)``, one index per value."""
     values = arguments.get(1, "input", "v")
     if isinstance(values, (Size, Scalar)):
         return Array((), integers(arguments), arguments.torch)
@@ -200,20 +200,20 @@ def searchsorted(arguments: Arguments) -> Value:
 
 @understood(3, "weights", "minlength")
 def bincount(arguments: Arguments) -> Value:
-    """``bincount(x)``."""
+    """Return the result of ``bincount(x)``."""
     weighted = arguments.has(1, "weights") and not is_none(arguments.get(1, "weights"))
     return Array((UNKNOWN,), None if weighted else integers(arguments), arguments.torch)
 
 
 @understood(1, "ar", "sorted", array=False)
 def unique(arguments: Arguments) -> Value:
-    """``unique(x)``, alone."""
+    """Return the result of ``unique(x)`` alone, without counts or inverse."""
     return array_of(arguments, 0, "input", "ar").shaped((UNKNOWN,))
 
 
 @understood(4, "offset", "dim1", "dim2", "axis1", "axis2")
 def diagonal(arguments: Arguments) -> Value:
-    """``diagonal(x, offset, one, other)``: behind the other axes."""
+    """Return the result of ``diagonal(x, offset, dim1, dim2)``, whose last axis is the diagonal."""
     array, axes = array_and_axes(arguments)
     one, other = (
         place_in(axes, whole_of(arguments, default, place, *names), "diagonal")
@@ -236,7 +236,7 @@ def _diagonal(one: Axis, other: Axis, offset: int) -> Axis:
 
 @understood(2, "v", "k", "diagonal")
 def diag(arguments: Arguments) -> Value:
-    """``diag(x, offset)``: of one axis, a matrix; of a matrix, its diagonal."""
+    """Return the result of ``diag(x, offset)``: a matrix for a vector, the diagonal for a matrix."""
     array = array_of(arguments, 0, "input", "v")
     axes, offset = axes_of(array), whole_of(arguments, 0, 1, "k", "diagonal")
     if len(axes) == 1:
@@ -249,7 +249,7 @@ def diag(arguments: Arguments) -> Value:
 
 @understood(4, "offset", "dim1", "dim2")
 def diag_embed(arguments: Arguments) -> Value:
-    """``diag_embed(x)``: the last axis along the diagonal of matrices."""
+    """Return the result of ``diag_embed(x)``, whose last two axes have the last axis of ``x`` as their diagonal."""
     array, axes = array_and_axes(arguments)
     if len(arguments.given) > 1 or arguments.named or not axes:
         raise UnsureError
@@ -258,7 +258,7 @@ def diag_embed(arguments: Arguments) -> Value:
 
 @understood(4, "weight", "padding_idx", "max_norm")
 def embedding(arguments: Arguments) -> Value:
-    """``embedding(index, weight)``: a row of the weights for each place."""
+    """Return the result of ``embedding(index, weight)``, one row of the weights per index."""
     index, weight = array_of(arguments), array_of(arguments, 1, "weight")
     if is_in(index.dtypes, FLOATS):
         raise MismatchError(f"embedding: an index of {told(index.dtypes)}", dtype=True)

@@ -1,4 +1,4 @@
-"""Products of matrices and vectors: ``@``, ``einsum``, ``linear``; and patterns of einops, ``"b (h d) -> b h d"``."""
+"""Products of matrices and vectors, ``@``, ``einsum``, ``linear``; and patterns of einops, ``"b (h d) -> b h d"``."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from typedbatch._program.arrays.values import (
 )
 
 _CAST = frozenset({"float32", "float16", "bfloat16"})
-"""What torch's autocast makes any of, in products."""
+"""Dtypes that autocast of torch may choose in products."""
 
 
 def _dtypes(what: str, one: Array, other: Array) -> Dtypes | None:
-    """Torch multiplies one dtype only, not integers and floats, and may have cast floats before."""
+    """Return the dtypes of a product; torch refuses integers with floats, and autocast may have changed floats."""
     for a, b in ((one, other), (other, one)):
         if one.torch and is_in(a.dtypes, INTS | BOOL) and is_in(b.dtypes, FLOATS):
             raise MismatchError(f"{what}: {told(one.dtypes)} and {told(other.dtypes)}", dtype=True)
@@ -56,10 +56,10 @@ def _require_same(a: Axis, b: Axis, what: str, one: Axes, other: Axes) -> None:
 
 
 def matmul(one: Value, other: Value) -> Value:
-    """``one @ other``.
+    """Return the result of ``one @ other``.
 
     Raises:
-        MismatchError: they do not fit.
+        MismatchError: The shapes or dtypes do not fit.
     """
     if not isinstance(one, Array) or not isinstance(other, Array) or one.torch != other.torch:
         return None
@@ -81,7 +81,7 @@ def _multiplied(one: Axes, other: Axes, what: str) -> Axes:
 
 
 def _ranks(what: str, *ranks: int) -> Operation:
-    """A product of arrays with so many axes; the first ones of three are those of a batch."""
+    """Return a product of arrays of the given ranks; the first axis of arrays of rank 3 is that of a batch."""
 
     @understood(2, "mat2", "vec", "tensor", "vec2", "other")
     def call(arguments: Arguments) -> Value:
@@ -109,7 +109,7 @@ _torch_dot = _ranks("dot", 1, 1)
 
 @understood(2, "b")
 def dot(arguments: Arguments) -> Value:
-    """``dot(x, y)``: numpy's takes more than vectors."""
+    """Return the result of ``dot(x, y)``, which takes more than vectors in numpy."""
     if arguments.torch:
         return _torch_dot(arguments)
     arrays = array_of(arguments), array_of(arguments, 1, "b")
@@ -126,7 +126,7 @@ def dot(arguments: Arguments) -> Value:
 
 @understood(2, "vec2", "b")
 def outer(arguments: Arguments) -> Value:
-    """``outer(x, y)``: numpy takes arrays as if they were flat."""
+    """Return the result of ``outer(x, y)``; numpy flattens both arrays."""
     arrays = array_of(arguments), array_of(arguments, 1, "vec2", "b")
     for array in arrays:
         if arguments.torch and array.rank not in (None, 1):
@@ -138,7 +138,7 @@ def outer(arguments: Arguments) -> Value:
 
 @understood(2, "other", "b")
 def inner(arguments: Arguments) -> Value:
-    """``inner(x, y)``: over the last axes of both."""
+    """Return the result of ``inner(x, y)``, which sums over the last axes of both."""
     arrays = array_of(arguments), array_of(arguments, 1, "other", "b")
     one, other = (axes_of(array) for array in arrays)
     dtypes = _cast(of_arithmetic(arrays[0].dtypes, arrays[1].dtypes), arguments.torch)
@@ -150,7 +150,7 @@ def inner(arguments: Arguments) -> Value:
 
 @understood(3, "weight", "bias")
 def linear(arguments: Arguments) -> Value:
-    """``linear(x, weight, bias)``: weights of ``(out, in)``."""
+    """Return the result of ``linear(x, weight, bias)``, with weights of ``(out, in)``."""
     array, weight = array_of(arguments), array_of(arguments, 1, "weight")
     axes, rows = axes_of(array), axes_of(weight)
     if len(rows) not in (1, 2) or not axes:
@@ -161,7 +161,7 @@ def linear(arguments: Arguments) -> Value:
 
 @understood(3, "x1", "x2", "p")
 def cdist(arguments: Arguments) -> Value:
-    """``cdist(x, y)``: each row against each."""
+    """Return the result of ``cdist(x, y)``, a distance for each pair of rows."""
     arrays = array_of(arguments, 0, "x1"), array_of(arguments, 1, "x2")
     one, other = (axes_of(array) for array in arrays)
     if len(one) < 2 or len(other) < 2:
@@ -171,7 +171,7 @@ def cdist(arguments: Arguments) -> Value:
 
 
 def _added(what: str, *ranks: int) -> Operation:
-    """``baddbmm(x, one, other)``: a product, and what is added to it."""
+    """Return the operation ``baddbmm(x, one, other)``, which adds ``x`` to a product."""
     product_of = _ranks(what, *ranks)
 
     @understood(3, "batch1", "batch2", "mat1", "mat2", "mat", "vec", "beta", "alpha")
@@ -192,7 +192,7 @@ def _added(what: str, *ranks: int) -> Operation:
 
 @understood(64, "optimize")
 def einsum(arguments: Arguments) -> Value:
-    """``einsum("nk,kd->nd", x, y)``."""
+    """Return the result of ``einsum("nk,kd->nd", x, y)``."""
     equation = arguments.get(0)
     if not isinstance(equation, Literal) or not isinstance(equation.value, str) or "." in equation.value:
         raise UnsureError
@@ -236,7 +236,7 @@ def _letters(equation: str, terms: list[str], arrays: list[Array]) -> dict[str, 
 
 
 def _bound(before: Axis | None, axis: Axis, what: str) -> Axis:
-    """A letter's size: one of 1 broadcasts."""
+    """Return the axis of a letter that has two sizes, where a size of 1 is broadcast."""
     if before is None or before.one:
         return Axis(axis.size)
     if axis.one or before.size == axis.size:
@@ -278,7 +278,7 @@ _WORD: Final = re.compile(r"\(([^()]*)\)|([^\s()]+)")
 
 
 def _groups(text: str) -> list[Group]:
-    """The axes of one side of a pattern without ``...``, each of which may be the product of several."""
+    """Return the axes of one side of a pattern without ``...``; each is one name, or the names of a product."""
     if "." in text:
         raise UnsureError
     return [tuple((inside or word).split()) for inside, word in _WORD.findall(text)]
@@ -306,7 +306,7 @@ def _bound_word(name: str, axis: Axis, found: dict[str, Axis], what: str) -> Non
 
 
 def _learn(groups: list[Group], axes: Axes, found: dict[str, Axis], what: str) -> None:
-    """Learn the sizes of names from an array, and refuse other ones."""
+    """Add the sizes that a shape gives to the names of a pattern, and refuse contradictions."""
     if len(groups) != len(axes):
         raise MismatchError(f"{what} is for {len(groups)} axes, got {shown(axes)}")
     for group, axis in zip(groups, axes, strict=True):
@@ -343,7 +343,7 @@ def _names(groups: list[Group]) -> set[str]:
 
 
 def _rearranged(name: str, pattern_at: int) -> Operation:
-    """``rearrange``, ``reduce`` and ``repeat``, by a pattern and the sizes of names."""
+    """Return the operation ``rearrange``, ``reduce`` or ``repeat``, which takes a pattern and the sizes of names."""
 
     def call(arguments: Arguments) -> Value:
         array, pattern = arguments.array(0, "tensor"), arguments.get(pattern_at, "pattern")
@@ -371,7 +371,7 @@ def _require_names(name: str, what: str, left: set[str], right: set[str], given:
 
 
 def _einsum_of_words(arguments: Arguments) -> Value:
-    """``einsum(x, y, "b i, i j -> b j")``: the pattern comes last, and names are words."""
+    """Return the result of ``einsum(x, y, "b i, i j -> b j")`` of einops: words as names, and the pattern last."""
     *values, pattern = arguments.given or (None,)
     arrays = [value for value in values if isinstance(value, Array)]
     if not arrays or len(arrays) < len(values):
@@ -395,7 +395,7 @@ def _einsum_of_words(arguments: Arguments) -> Value:
 
 
 def pack(arguments: Arguments) -> Value:
-    """``pack([x, y], "b *")``: arrays in one, and their shapes."""
+    """Return the result of ``pack([x, y], "b *")``, one array and the shapes of all."""
     arrays = arguments.get(0, "tensors")
     first = arrays.items[0] if isinstance(arrays, Several) and arrays.items else None
     return Several((Array(None, None, first.torch), None)) if isinstance(first, Array) else None

@@ -1,4 +1,4 @@
-"""Sums, means, the greatest along an axis, sorted, cumulated, softmax: what an axis becomes."""
+"""Operations along axes: reductions, sort and topk, cumulative sums and softmax."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _whole(arguments: Arguments, dtypes: Dtypes | None) -> Dtypes | None:
 
 
 def _flags(arguments: Arguments, dtypes: Dtypes | None) -> Dtypes | None:
-    """Torch has uint8 of uint8."""
+    """Return the dtypes of flags; torch returns uint8 for uint8."""
     if arguments.torch and (dtypes is None or "uint8" in dtypes):
         return BOOL | {"uint8"}
     return BOOL
@@ -99,7 +99,7 @@ def _middle(arguments: Arguments, dtypes: Dtypes | None) -> Dtypes | None:
     return dtypes if arguments.torch else _averaged(arguments, dtypes)
 
 
-# ---- axes that go ---------------------------------------------------------------------------------------------------
+# ---- reductions -----------------------------------------------------------------------------------------------------
 
 
 def _without(axes: Axes, places: Sequence[int], *, keep: bool) -> Axes:
@@ -113,14 +113,14 @@ def _reduced(arguments: Arguments, what: str, place: int, keep_place: int) -> Ax
     places = list(range(len(axes)))
     if arguments.has(place, *_AXIS):
         found = arguments.get(place, *_AXIS)
-        if isinstance(found, Literal) and isinstance(found.value, bool):  # std(x, unbiased)
+        if isinstance(found, Literal) and isinstance(found.value, bool):  # As in std(x, unbiased).
             raise UnsureError
         places = places_in(axes, found, what)
     return _without(axes, places, keep=flag_of(arguments, keep_place, *_KEEP))
 
 
 def _reduction(what: str, typed: _Typed, *, floats: bool = False, place: int = 1, most: int = 3) -> Operation:
-    """Over some axes, or all. Torch's takes ``keepdim`` and ``most`` arguments by position, numpy's something else."""
+    """Return a reduction over some axes or all; by position, torch takes up to ``most`` arguments, numpy two."""
 
     @understood(max(most, place + 1), *_AXIS, *_KEEP, "dtype", "p", "ord", "ddof", "unbiased", "correction")
     def call(arguments: Arguments) -> Value:
@@ -138,15 +138,15 @@ def _reduction(what: str, typed: _Typed, *, floats: bool = False, place: int = 1
 
 def _count(arguments: Arguments) -> Value:
     if not arguments.torch and not arguments.has(1, *_AXIS):
-        return None  # Python's int
+        return None  # Python's int.
     return _reduction("count_nonzero", _whole)(arguments)
 
 
-# ---- with the places of what was found ------------------------------------------------------------------------------
+# ---- values and indices ---------------------------------------------------------------------------------------------
 
 
 def _found(what: str, typed: _Typed) -> Operation:
-    """``max``, ``min``, ``median``: with ``dim``, torch's give two arrays; ``max(x, y)`` is element by element."""
+    """Return the operation ``max``, ``min`` or ``median``, which has two results in torch if ``dim`` is given."""
     plain = _reduction(what, typed)
 
     @understood(3, *_AXIS, *_KEEP, "other", array=False)
@@ -175,7 +175,7 @@ def _along(arguments: Arguments, what: str, place: int, default: int) -> tuple[A
 
 @understood(3, *_AXIS, "descending", "stable", "kind", array=False)
 def sort(arguments: Arguments) -> Value:
-    """``sort(x, dim)``: torch gives where they were, too."""
+    """Return the result of ``sort(x, dim)``, in torch with the indices."""
     if not arguments.torch and is_none(arguments.get(1, *_AXIS)):
         return None
     array, axes, _ = _along(arguments, "sort", 1, -1)
@@ -184,14 +184,14 @@ def sort(arguments: Arguments) -> Value:
 
 @understood(3, *_AXIS, "descending", "stable", "kind")
 def argsort(arguments: Arguments) -> Value:
-    """``argsort(x, dim)``."""
+    """Return the result of ``argsort(x, dim)``."""
     array, _, _ = _along(arguments, "argsort", 1, -1)
     return array.typed(integers(arguments))
 
 
 @understood(5, "k", *_AXIS, "largest", "sorted", array=False)
 def topk(arguments: Arguments) -> Value:
-    """``topk(x, k, dim)``."""
+    """Return the result of ``topk(x, k, dim)``."""
     array, axes, at = _along(arguments, "topk", 2, -1)
     count, size = arguments.get(1, "k"), axes[at].size
     if isinstance(count, Size) and size is not None and greater(count, size):
@@ -200,11 +200,11 @@ def topk(arguments: Arguments) -> Value:
     return Several((array.shaped(out), Array(tuple(out), INT64, torch=True)))
 
 
-# ---- axes that stay -------------------------------------------------------------------------------------------------
+# ---- operations that keep the axes ----------------------------------------------------------------------------------
 
 
 def _kept_axis(what: str, typed: _Typed, *, default: int | None = None, place: int = 1) -> Operation:
-    """Along an axis, which stays."""
+    """Return an operation along an axis that keeps the shape."""
 
     @understood(place + 1, *_AXIS, "dtype", "p", "eps")
     def call(arguments: Arguments) -> Value:
@@ -218,7 +218,7 @@ def _kept_axis(what: str, typed: _Typed, *, default: int | None = None, place: i
 
 
 def _cumulated(what: str) -> Operation:
-    """Numpy's is flat without an axis."""
+    """Return a cumulative operation; without an axis, numpy flattens the array."""
     along = _kept_axis(what, _summed)
 
     @understood(2, *_AXIS, "dtype")
@@ -235,7 +235,7 @@ def _cumulated(what: str) -> Operation:
 
 
 def _with_places(what: str) -> Operation:
-    """``cummax(x, dim)``: the highest so far, and where it was."""
+    """Return the operation ``cummax(x, dim)``, whose results are values and indices."""
     along = _kept_axis(what, _kept)
 
     def call(arguments: Arguments) -> Value:
@@ -246,14 +246,14 @@ def _with_places(what: str) -> Operation:
 
 
 def _two(name: str) -> Operation:
-    """``std_mean(x, dim)``: what two reductions give."""
+    """Return the operation ``std_mean(x, dim)``, whose results are those of two reductions."""
     ways = [_reduction(one, _real, floats=True) for one in name.split("_")]
     return lambda arguments: Several(tuple(way(arguments) for way in ways))
 
 
 @understood(3, "n", *_AXIS)
 def diff(arguments: Arguments) -> Value:
-    """``diff(x, n, dim)``."""
+    """Return the result of ``diff(x, n, dim)``."""
     array, axes, at = _along(arguments, "diff", 2, -1)
     count, size = arguments.get(1, "n") if arguments.has(1, "n") else number(1), axes[at].size
     rest = size - count if isinstance(count, Size) and size is not None else None
@@ -265,7 +265,7 @@ _norm = _reduction("norm", _real, floats=True, place=2, most=4)
 
 
 def norm(arguments: Arguments) -> Value:
-    """``norm(x, p, dim)``."""
+    """Return the result of ``norm(x, p, dim)``."""
     order = arguments.get(1, "p")
     plain = not arguments.has(1, "p") or is_none(order) or isinstance(order, (Size, Scalar, Literal))
     return _norm(arguments) if plain else Array(None, None, torch=True)

@@ -1,4 +1,4 @@
-"""Sizes of axes: whole polynomials of names, ``L-1``, ``2*N``, ``P+R``; and numbers of axes for runs such as ``*b``."""
+"""Sizes of axes: polynomials of names with whole coefficients, ``2*N``; and numbers of axes of runs, ``*b``."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from itertools import count
 from typing import Final, NamedTuple
 
 _MOST: Final = 6
-"""Of more runs in one function nothing is known."""
+"""Most runs in one function whose numbers of axes are chosen; further ones are unknown."""
 
 Key = tuple[str, int]
-"""A run in a declaration, and the function or batch that it belongs to."""
+"""The text of a run in a declaration, and the function or batch that it belongs to."""
 
 
 class Ranks:
-    """The numbers of axes that a function is read with; each is 1 unless another is chosen.
+    """Numbers of axes that a function is read with; a run has 1 unless another number is chosen.
 
     Args:
-        chosen: Other numbers.
-        axes: The number of axes of all others.
-        without: Text of a run that may be empty and is, whatever function or batch it belongs to.
+        chosen: Numbers that are chosen.
+        axes: Number of axes of all other runs.
+        without: Text of a run that may be empty and is, in every function and batch.
     """
 
     def __init__(self, chosen: Mapping[Key, int] | None = None, axes: int = 1, without: str = "") -> None:
@@ -48,9 +48,9 @@ class Ranks:
         return self._chosen.get(key, axes if axes or may_be_empty else 1)
 
     def of_all(self) -> Iterator[Ranks]:
-        """Yield other numbers of axes: the same for all runs, and none for those of one text that may be empty.
+        """Yield other numbers of axes: the same for all runs, and then 0 for the runs of one text that may be empty.
 
-        Which texts there are is asked of the last of the former, which may be those of a part of the program.
+        These texts are known from the last run over the program, which may be over a part of it.
         """
         last = self
         for axes in (2, 3, 0) if self._met else ():
@@ -60,7 +60,7 @@ class Ranks:
         yield from (Ranks(without=text) for text in texts if len(texts) > 1)
 
     def others(self) -> Iterator[Ranks]:
-        """Yield other numbers of axes, for one run each, and for all of them."""
+        """Yield other numbers of axes for one run each, and for all of them."""
         for axes in (2, 3, 0):
             may = [key for key, may_be_empty in self._met.items() if axes or may_be_empty or self.asked_rank]
             for key in may:
@@ -73,19 +73,19 @@ _scopes = count(1)
 
 
 def new_scope() -> int:
-    """A scope of names, which no other one has: of a function, a batch, a call."""
+    """Return a new scope of names, for a function, a batch or a call."""
     return next(_scopes)
 
 
 class Name(NamedTuple):
-    """A size that was given a name.
+    """A size that has a name.
 
     Attributes:
-        text: the name, as people write it.
-        scope: whose name it is; those of others are other sizes.
-        declared: it stands beside others in a declaration, so two of them are meant to be two sizes.
-        opaque: it is any whole number, or was computed in a way that is not followed, ``N // 2``: nothing is known of
-            it but that it is itself.
+        text: The name.
+        scope: Scope of the name; the same text in another scope is another size.
+        declared: Whether it is from a declaration, where two names are meant to be two sizes.
+        opaque: Whether it is any whole number, or a result that is not computed, as ``N // 2``: it equals itself, and
+            nothing else is known of it.
     """
 
     text: str
@@ -119,27 +119,27 @@ class Size:
     """A polynomial of names with whole coefficients.
 
     Attributes:
-        terms: products of names, sorted, and their coefficients, none of them 0; the empty product is the constant.
+        terms: Sorted products of names with their coefficients, which are not 0; the empty product is the constant.
     """
 
     terms: tuple[tuple[Monomial, int], ...]
 
     @property
     def number(self) -> int | None:
-        """The size, where it is a number."""
+        """The number, if the size is a constant."""
         if not self.terms:
             return 0
         return self.terms[0][1] if len(self.terms) == 1 and not self.terms[0][0] else None
 
     @property
     def name(self) -> Name | None:
-        """The name, where it is just that."""
+        """The name, if the size is a name and nothing else."""
         if len(self.terms) == 1 and self.terms[0][1] == 1 and len(self.terms[0][0]) == 1:
             return self.terms[0][0][0]
         return None
 
     def names(self) -> set[Name]:
-        """Every name in it."""
+        """Return the names in it."""
         return {name for product, _ in self.terms for name in product}
 
     def __add__(self, other: Size) -> Size:
@@ -156,14 +156,14 @@ class Size:
         return out if _quotients.keys().isdisjoint(out.names()) else _without_quotients(out)
 
     def __floordiv__(self, other: Size) -> Size:
-        """Exact where it can be told to be, and by a name, as ``D // n_heads``; else a size of its own."""
+        """Return the exact quotient if it is known, or by a name, as ``D // n_heads``; otherwise a new size."""
         exact = self.divided(other)
         if exact is None and other.name is not None:
             return self.over(other)
         return exact if exact is not None else _quotient("//", self, other, exact=False)
 
     def over(self, other: Size) -> Size:
-        """Divided by a size without a rest."""
+        """Return the quotient by a size that divides it without remainder."""
         exact = self.divided(other)
         return exact if exact is not None else _quotient("/", self, other, exact=True)
 
@@ -171,7 +171,7 @@ class Size:
         return number(0) if self.divided(other) is not None else _opaque("%", self, other)
 
     def divided(self, other: Size) -> Size | None:
-        """The quotient; None if there may be a rest, or it cannot be told."""
+        """Return the quotient, or None if there may be a remainder."""
         if len(other.terms) != 1:
             return number(1) if self == other and self.terms else None
         (by, times), out = other.terms[0], []
@@ -187,7 +187,7 @@ class Size:
         return _sum(out)
 
     def replaced(self, sizes: Mapping[Name, Size | None]) -> Size | None:
-        """With sizes for names; None if one of them is not known."""
+        """Return the size with sizes in place of names, or None if one of these is not known."""
         out = number(0)
         for product, times in self.terms:
             term = number(times)
@@ -211,12 +211,12 @@ class Size:
 
 
 def number(value: int) -> Size:
-    """A size that is a number."""
+    """Return a size that is a number."""
     return Size((((), value),) if value else ())
 
 
 def named(name: Name) -> Size:
-    """A size that has a name."""
+    """Return a size that has a name."""
     return Size((((name,), 1),))
 
 
@@ -227,7 +227,7 @@ def divided_in(name: Name) -> tuple[Size, Size, bool] | None:
 
 
 def differ(one: Size, other: Size) -> bool:
-    """Is it certain that two sizes are not the same, where each name is 1 or more."""
+    """Return whether two sizes certainly differ, if each name is 1 or more."""
     if one == other:
         return False
     gap = _in_quotients(one - other)
@@ -246,7 +246,7 @@ def differ(one: Size, other: Size) -> bool:
 
 
 def _in_quotients(gap: Size) -> Size:
-    """Write what is divided as its quotient times the divisor."""
+    """Write each dividend as its quotient times the divisor."""
     for name in sorted(gap.names()):
         quotient = _quotients.get(name)
         whole = quotient.of.name if quotient is not None and quotient.exact else None
@@ -258,7 +258,7 @@ def _in_quotients(gap: Size) -> Size:
 
 
 def _differs_with_any_rest(gap: Size, name: Name, quotient: _Quotient) -> bool:
-    """Is a difference certain for each rest that a division by a small number may have."""
+    """Return whether two sizes differ for each remainder that a division by a small number may have."""
     whole, by = quotient.of.name, quotient.by.number
     if whole is None or by is None or not 1 < by <= 8:
         return False
@@ -279,7 +279,7 @@ def _sum(terms: Iterable[tuple[Monomial, int]]) -> Size:
 
 
 def _plainly(size: Size, name: Name, instead: list[tuple[Monomial, int]]) -> Size:
-    """Put a sum of products in the place of a name."""
+    """Replace a name by a sum of products."""
     terms = list(size.terms)
     while any(name in product for product, _ in terms):
         found: list[tuple[Monomial, int]] = []
@@ -295,7 +295,7 @@ def _plainly(size: Size, name: Name, instead: list[tuple[Monomial, int]]) -> Siz
 
 
 def _without_quotients(size: Size) -> Size:
-    """Multiply out what was divided before: ``n_heads * (D // n_heads)`` is D."""
+    """Multiply quotients by their divisors: ``n_heads * (D // n_heads)`` is D."""
     out: list[tuple[Monomial, int]] = []
     for product, times in size.terms:
         out += _multiplied_out(product, times)
@@ -330,6 +330,6 @@ def _quotient(sign: str, one: Size, other: Size, *, exact: bool) -> Size:
 
 
 def _opaque(sign: str, one: Size, other: Size) -> Size:
-    scope = hash((sign, one, other)) | 1 << 62  # the same for the same two sizes
+    scope = hash((sign, one, other)) | 1 << 62  # Equal for the same two sizes.
     shown = [f"({size})" if len(size.terms) > 1 else str(size) for size in (one, other)]
     return named(Name(sign.join(shown), scope, opaque=True))

@@ -1,4 +1,4 @@
-"""Every operation that is followed, by its name."""
+"""Tables of the operations whose shapes are known, by their names."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ ATTRIBUTES: Final[dict[str, Operation]] = arranging.ATTRIBUTES
 RESHAPED_IN_PLACE: Final = frozenset(
     {"unsqueeze_", "squeeze_", "t_", "transpose_", "swapaxes_", "resize_", "resize", "resize_as_", "set_"}
 )
-"""What gives an array another shape without making another array."""
+"""Methods that change the shape of an array in place."""
 KEEPS_LAYER: Final = frozenset({
     "apply", "bfloat16", "cpu", "cuda", "double", "eval", "float", "half", "requires_grad_", "share_memory", "to",
     "train", "type",
@@ -71,7 +71,7 @@ _HOMES: Final = frozenset({"numpy", "torch", "torch.nn.functional", "torch.nn.ut
 
 
 def operation_named(name: str) -> tuple[Operation, bool] | None:
-    """Return a function, layer or distribution by its full name, and whether it is of torch; None for others."""
+    """Return a function, layer or distribution by its full name, and whether it is of torch; None if not known."""
     home, _, last = name.rpartition(".")
     if home in _HOMES:
         found, torch = FUNCTIONS.get(last), home != "numpy"
@@ -90,7 +90,7 @@ def operation_named(name: str) -> tuple[Operation, bool] | None:
 
 
 def layer_named(name: str) -> Operation | None:
-    """Return what constructs a layer of torch's; None for a class that is not followed."""
+    """Return the operation that constructs a layer of torch, or None if the class is not known."""
     constructor = layers.LAYERS.get(name)
     if constructor is None:
         return None
@@ -103,7 +103,7 @@ def layer_named(name: str) -> Operation | None:
 
 
 def attribute_of(array: Array, name: str) -> Value:
-    """Return an attribute of an array or tensor; None if it is not known."""
+    """Return an attribute of an array or tensor, or None if it is not known."""
     if name == "shape":
         return None if array.axes is None else Several(tuple(axis.size for axis in array.axes))
     if name == "ndim":

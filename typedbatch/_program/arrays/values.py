@@ -1,4 +1,4 @@
-"""What is known of a value: arrays with sizes and dtypes, whole numbers, tuples and lists of them. None: nothing."""
+"""Abstract values: arrays with sizes and dtypes, whole numbers, tuples and lists of them; None if nothing is known."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ class Axis:
     """One axis of an array.
 
     Attributes:
-        size: None if it is not known.
-        asked: it is 1 because the code put it there, ``[:, None]``, ``keepdim=True``, so that it broadcasts on purpose.
-        step: it is one of the steps of a batch, and never one of features.
-        more: it stands for any number of axes, of which nothing is known.
+        size: Number of its elements, or None if it is not known.
+        asked: Whether the code inserted an axis of size 1, as ``[:, None]`` or ``keepdim=True`` does, to be broadcast.
+        step: Whether it is an axis of the steps of a batch, and never one of features.
+        more: Whether it stands for any number of axes, of which nothing is known.
         most: Upper bound of a size that is not known, such as T after ``x[:T]``.
     """
 
@@ -29,7 +29,7 @@ class Axis:
 
     @property
     def one(self) -> bool:
-        """Is it certain to be 1."""
+        """Whether its size is known to be 1."""
         return self.size is not None and self.size.number == 1
 
     def __str__(self) -> str:
@@ -48,9 +48,9 @@ class Array:
     """An array or tensor.
 
     Attributes:
-        axes: None if not even their number is known.
-        dtypes: names of those that it can have; None if nothing is known.
-        torch: a tensor; False for a numpy array.
+        axes: Its axes, or None if not even their number is known.
+        dtypes: Names of the dtypes that it may have, or None if nothing is known.
+        torch: Whether it is a tensor rather than a numpy array.
     """
 
     axes: tuple[Axis, ...] | None
@@ -59,15 +59,15 @@ class Array:
 
     @property
     def rank(self) -> int | None:
-        """How many axes."""
+        """Number of axes, or None if it is not known."""
         return None if self.axes is None else len(self.axes)
 
     def shaped(self, axes: Sequence[Axis] | None) -> Array:
-        """The same with other axes."""
+        """Return the same array with other axes."""
         return replace(self, axes=None if axes is None else tuple(axes))
 
     def typed(self, dtypes: frozenset[str] | None) -> Array:
-        """The same with other dtypes."""
+        """Return the same array with other dtypes."""
         return replace(self, dtypes=dtypes)
 
     def __str__(self) -> str:
@@ -75,7 +75,7 @@ class Array:
 
 
 def shown(axes: Sequence[Axis] | None) -> str:
-    """As Python writes a shape."""
+    """Return a shape as Python writes it."""
     if axes is None:
         return "(...)"
     inside = ", ".join(map(str, axes))
@@ -84,14 +84,14 @@ def shown(axes: Sequence[Axis] | None) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """None, a flag, a text, a float, as it stands in the code."""
+    """A literal of the code: None, a flag, a text or a float."""
 
     value: Any
 
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """One of Python's floats or flags, whichever it is."""
+    """A float or flag of Python whose value is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class DType:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A slice: what stands before and behind the colon, and the step; the literal None for what is left out."""
+    """A slice: its start, stop and step, where the literal None stands for one that is left out."""
 
     start: Value
     stop: Value
@@ -112,7 +112,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Several:
-    """A tuple or list of which each item is known, or known not to be; as an index, a list picks rows."""
+    """A tuple or list of a known length; its items may be unknown. As an index, a list picks rows."""
 
     items: tuple[Value, ...]
     listed: bool = False
@@ -122,10 +122,10 @@ class Several:
 
 @dataclass(frozen=True, slots=True)
 class Many:
-    """A list, or something else to loop over, of items that are alike.
+    """A list, or another iterable, of items that are alike.
 
     Attributes:
-        item: Any of them.
+        item: Any of the items.
         count: Number of items; None if it is not known.
     """
 
@@ -139,11 +139,11 @@ class Record:
 
     Attributes:
         type: mypy's type of it.
-        scope: of the names in its declarations.
-        sizes: what is known of names; the others are this object's own.
-        other: the batch that its rows are of: all names but that of the rows are that one's. None if it is its own.
-        reshaped: its fields may have another shape than was declared: it is one row, or sequences that were padded.
-        called: it is a call, which says nothing of runs of axes that no argument has.
+        scope: Scope of the names in its declarations.
+        sizes: Sizes that are known of names; other names are sizes of this object alone.
+        other: The batch that its rows are from, which has all names but that of the rows; None if they are its own.
+        reshaped: Whether fields may differ in shape from their declaration: in one row, or in padded sequences.
+        called: Whether it is a call, of which only the runs of axes that an argument has are known.
     """
 
     type: Any
@@ -155,17 +155,17 @@ class Record:
 
     @property
     def root(self) -> Record:
-        """The batch that its rows are of, or itself."""
+        """The batch that its rows are from, or itself."""
         return self if self.other is None else self.other.root
 
     def size(self, text: str, rows: str | None) -> Size | None:
-        """What a name in the declaration of a field stands for; ``rows`` is the name of the field's first axis."""
+        """Return the size of a name in the declaration of a field, whose first axis has the name ``rows``."""
         if self.other is not None and text != rows:
             return self.other.size(text, rows)
         return self.sizes[text] if text in self.sizes else named(Name(text, self.scope, declared=True))
 
     def rank(self, run: str) -> int | None:
-        """Return the number of axes of a run with a name, if it is known."""
+        """Return the number of axes of a named run, or None if it is not known."""
         size = self.sizes.get(run)
         if size is None and self.other is not None:
             return self.other.rank(run)
@@ -174,12 +174,12 @@ class Record:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Layer:
-    """A module of torch's, or one of a class of the file.
+    """A module of torch, or of a class of the file.
 
     Attributes:
-        call: What a call of it gives.
-        owner: The class of the file; None for torch's.
-        attributes: What its attributes are.
+        call: Operation of a call of the module.
+        owner: The class of the file, or None for a class of torch.
+        attributes: Values of its attributes.
     """
 
     call: Operation
@@ -189,10 +189,10 @@ class Layer:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Layers:
-    """Modules of torch's that have names, ``ModuleDict``.
+    """Named modules of torch, as in ``ModuleDict``.
 
     Attributes:
-        by_name: those that are known.
+        by_name: The modules whose names are known.
     """
 
     by_name: Mapping[str, Value]
@@ -200,11 +200,11 @@ class Layers:
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """A distribution of torch's.
+    """A distribution of torch.
 
     Attributes:
-        batch: the shape of the distributions that it is made of.
-        event: the shape of what one of these gives.
+        batch: Its ``batch_shape``.
+        event: Its ``event_shape``.
     """
 
     batch: tuple[Axis, ...]
@@ -212,27 +212,27 @@ class Distribution:
 
 
 class Other:
-    """A value that is of no concern to shapes."""
+    """A value that shapes do not depend on."""
 
     __slots__ = ()
 
     def joined(self, other: Any) -> Other:
-        """Return what is known of a value that is this one or the other."""
+        """Return what holds for this value and for the other."""
         raise NotImplementedError
 
 
 Plain: TypeAlias = "Array | Size | Literal | Scalar | DType | Span | Several | Many"
-"""Arrays, and what operations on them are called with."""
+"""Arrays, and the arguments of operations on them."""
 Value: TypeAlias = "Plain | Record | Layer | Layers | Distribution | Other | None"
 
 
 class MismatchError(Exception):
-    """An operation that cannot be meant, or fails.
+    """An operation that fails, or that has a result nobody can have meant.
 
     Args:
-        text: what does not fit, as people say it.
-        dtype: it is about dtypes, not about shapes.
-        origin: the line in the function that is called, if it is there.
+        text: The mismatch.
+        dtype: Whether it is a mismatch of dtypes, not of shapes.
+        origin: Line of the mismatch within the function that is called, if it is there.
     """
 
     def __init__(self, text: str, *, dtype: bool = False, origin: int | None = None) -> None:
@@ -243,12 +243,12 @@ class MismatchError(Exception):
 
 @dataclass(frozen=True)
 class Arguments:
-    """What an operation is called with; the array of a method is the first one.
+    """Arguments of an operation; the array of a method is the first one.
 
     Attributes:
-        given: by position.
-        named: by keyword.
-        torch: the function, or the method's array, is torch's.
+        given: Arguments by position.
+        named: Arguments by keyword.
+        torch: Whether the function, or the array of the method, is of torch.
     """
 
     given: tuple[Value, ...]
@@ -256,27 +256,27 @@ class Arguments:
     torch: bool = False
 
     def get(self, place: int, *names: str) -> Value:
-        """An argument by its place or one of its names; None if it is not given, or nothing is known of it."""
+        """Return an argument by its position or one of its names, or None if it is not given or not known."""
         if 0 <= place < len(self.given):
             return self.given[place]
         return next((self.named[name] for name in names if name in self.named), None)
 
     def has(self, place: int, *names: str) -> bool:
-        """Is it given."""
+        """Return whether an argument is given."""
         return 0 <= place < len(self.given) or any(name in self.named for name in names)
 
     def array(self, place: int = 0, *names: str) -> Array | None:
-        """An argument that is an array."""
+        """Return an argument if it is an array, or None."""
         found = self.get(place, *names)
         return found if isinstance(found, Array) else None
 
     def whole(self, place: int, *names: str) -> int | None:
-        """An argument that is a whole number which is known."""
+        """Return an argument if it is a known whole number, or None."""
         found = self.get(place, *names)
         return found.number if isinstance(found, Size) else None
 
     def flag(self, place: int, *names: str) -> bool | None:
-        """An argument that is True or False; False if it is not given, None if it is not known which."""
+        """Return an argument that is True or False: False if it is not given, None if it is not known."""
         if not self.has(place, *names):
             return False
         found = self.get(place, *names)
@@ -284,22 +284,22 @@ class Arguments:
 
 
 Operation: TypeAlias = Callable[[Arguments], Value]
-"""Gives what comes out, None where that is not known; raises :class:`MismatchError` where it certainly fails."""
+"""Return the result, or None if it is not known; raise :class:`MismatchError` if the operation certainly fails."""
 
 
 def is_none(value: Value) -> bool:
-    """Is it the literal None."""
+    """Return whether a value is the literal None."""
     return isinstance(value, Literal) and value.value is None
 
 
 def axis_at(axes: Sequence[Axis], place: int) -> int | None:
-    """The place of an axis counted from the front; None if there is none."""
+    """Return the index of an axis counted from the front, or None if it is out of range."""
     at = place + len(axes) if place < 0 else place
     return at if 0 <= at < len(axes) else None
 
 
 def sizes_of(value: Value) -> tuple[Axis, ...] | None:
-    """A shape that is given as a tuple, a list or one number; None if it is not known."""
+    """Return the axes of a shape that is given as a tuple, a list or one number, or None if it is not known."""
     if isinstance(value, Size):
         return (Axis(value),)
     if not isinstance(value, Several):
@@ -308,7 +308,7 @@ def sizes_of(value: Value) -> tuple[Axis, ...] | None:
 
 
 def join(one: Value, other: Value) -> Value:
-    """What is known of a value that is one or the other."""
+    """Return what is known of a value that is one of two."""
     if one is other or one == other:
         return one
     if isinstance(one, Other):
@@ -329,7 +329,7 @@ def join(one: Value, other: Value) -> Value:
 
 
 def item_of(value: Value) -> Value:
-    """What a loop over a value has each time."""
+    """Return the item that a loop over a value has in each round."""
     if isinstance(value, Array):
         return value.shaped(None if value.axes is None else value.axes[1:])
     if isinstance(value, Many):

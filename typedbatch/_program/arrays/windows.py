@@ -1,4 +1,4 @@
-"""Windows that slide over the last axes: convolutions, pooling, and what else makes images of another size."""
+"""Sliding windows over the last axes: convolution and pooling; and other changes of the size of images."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ Window = tuple[Size | None, Size | None, Size | None, Size | None]
 
 
 def of_input(of: Callable[[Arguments, Array], Array]) -> Constructor:
-    """Return a layer of one input, by what it makes of the arguments of its constructor and of that input."""
+    """Return the constructor of a layer with one input, given a function of its arguments and of the input."""
 
     def construct(made: Arguments) -> Operation:
         @understood(1, "input")
@@ -51,7 +51,7 @@ def of_input(of: Callable[[Arguments, Array], Array]) -> Constructor:
 
 
 def _each(made: Arguments, place: int, word: str, default: Size | None, dims: int) -> list[Size | None]:
-    """An argument that is one size for all axes, or a tuple of them."""
+    """Return an argument that is one size for all axes, or a tuple of sizes."""
     value = made.get(place, word) if made.has(place, word) else default
     if isinstance(value, Several) and len(value.items) == 1:
         value = value.items[0]
@@ -61,7 +61,7 @@ def _each(made: Arguments, place: int, word: str, default: Size | None, dims: in
 
 
 def _slid(size: Size | None, window: Window, what: str) -> Axis:
-    """Return how often a window fits into an axis."""
+    """Return an axis with one position for each position of a window."""
     kernel, stride, padding, dilation = window
     if size is None or kernel is None or stride is None or padding is None or dilation is None:
         return UNKNOWN
@@ -76,7 +76,7 @@ def _slid(size: Size | None, window: Window, what: str) -> Axis:
 
 
 def _windows(made: Arguments, places: dict[str, int], dims: int, *, strides: bool) -> list[Window]:
-    """The windows along each axis; without ``strides``, one that is left out is that of the kernel."""
+    """Return the window along each axis; without ``strides``, a stride that is not given is that of the kernel."""
     kernels = _each(made, places["kernel_size"], "kernel_size", None, dims)
     default = _each(made, places["stride"], "stride", ONE if strides else None, dims)
     is_left_out = not made.has(places["stride"], "stride") or is_none(made.get(places["stride"], "stride"))
@@ -89,7 +89,7 @@ def _windows(made: Arguments, places: dict[str, int], dims: int, *, strides: boo
 def _paddings(
     made: Arguments, places: dict[str, int], dims: int, kernels: Sequence[Size | None]
 ) -> Sequence[Size | None]:
-    """``padding="same"`` keeps the size, for kernels of odd size and without dilation."""
+    """Return the padding of each axis; ``padding="same"`` is known for kernels of odd size without dilation."""
     said = made.get(places["padding"], "padding")
     if not isinstance(said, Literal) or not isinstance(said.value, str):
         return _each(made, places["padding"], "padding", ZERO, dims)
@@ -101,7 +101,7 @@ def _paddings(
 
 
 def _slide(array: Array, name: str, windows: Sequence[Window], channels: tuple[Value, Value] | None) -> Array:
-    """Slide windows over the last axes; ``channels`` are those that are taken and given, None to keep them."""
+    """Return an array after windows slid over it; ``channels`` are those of input and output, or None to keep them."""
     axes, dims = axes_of(array), len(windows)
     if len(axes) not in (dims + 1, dims + 2):
         raise UnsureError
@@ -127,7 +127,7 @@ def _convolution(dims: int) -> Constructor:
 
 
 def _transposed(dims: int) -> Constructor:
-    """``ConvTranspose2d(in_channels, out_channels, kernel_size, stride, padding, output_padding, groups)``."""
+    """Return the constructor of ``ConvTranspose2d(in_channels, out_channels, kernel_size, stride, padding)``."""
     places = {"kernel_size": 2, "stride": 3, "padding": 4, "dilation": 8}
 
     def grown(made: Arguments, array: Array) -> Array:
@@ -166,7 +166,7 @@ def _pool(name: str, dims: int, places: dict[str, int]) -> Constructor:
 
 
 def _adaptive(dims: int) -> Constructor:
-    """``AdaptiveAvgPool2d((1, 1))``: the last axes get these sizes; None keeps one."""
+    """Return the constructor of ``AdaptiveAvgPool2d((1, 1))``, which sets the size of the last axes; None keeps one."""
 
     def resized(made: Arguments, array: Array) -> Array:
         size, axes = made.get(0, "output_size"), axes_of(array)
@@ -191,7 +191,7 @@ LAYERS: Final[dict[str, Constructor]] = {
 
 
 def _conv_function(dims: int) -> Operation:
-    """``conv2d(x, weight, bias, stride, padding, dilation, groups)``: weights of ``(out, in / groups, *kernel)``."""
+    """Return the operation ``conv2d(x, weight, bias, ...)``, with weights of ``(out, in / groups, *kernel)``."""
     places = {"kernel_size": 99, "stride": 3, "padding": 4, "dilation": 5}
 
     @understood(7, "weight", "bias", "stride", "padding", "dilation", "groups")
@@ -232,7 +232,7 @@ def _adaptive_function(dims: int) -> Operation:
 
 @understood(4, "pad", "mode", "value")
 def pad(arguments: Arguments) -> Value:
-    """``pad(x, (left, right, top, bottom))``: from the last axis to the front."""
+    """Return the result of ``pad(x, (left, right, top, bottom))``, whose pairs begin with the last axis."""
     array, by = array_of(arguments), arguments.get(1, "pad")
     axes = list(axes_of(array))
     if not isinstance(by, Several) or len(by.items) % 2:
@@ -249,7 +249,7 @@ def pad(arguments: Arguments) -> Value:
 
 @understood(4, "size", "scale_factor", "mode", "align_corners", "antialias", "recompute_scale_factor")
 def interpolate(arguments: Arguments) -> Value:
-    """``interpolate(x, size)``: the axes behind those of rows and channels get another size."""
+    """Return the result of ``interpolate(x, size)``, which changes the axes behind those of rows and channels."""
     axes = axes_of(array_of(arguments))
     if len(axes) < 3:
         raise UnsureError
@@ -267,7 +267,7 @@ def interpolate(arguments: Arguments) -> Value:
 
 @understood(5, "kernel_size", "dilation", "padding", "stride")
 def unfold(arguments: Arguments) -> Value:
-    """``unfold(x, kernel_size)``: patches of images as columns, ``(N, C * patch, patches)``."""
+    """Return the result of ``unfold(x, kernel_size)``: patches of images as columns, ``(N, C * patch, patches)``."""
     axes = axes_of(array_of(arguments))
     if len(axes) not in (3, 4):
         raise UnsureError
@@ -291,7 +291,7 @@ FUNCTIONS: Final[dict[str, Operation]] = {
 
 @understood(4, "dimension", "size", "step")
 def _unfold_axis(arguments: Arguments) -> Value:
-    """``x.unfold(dim, size, step)``: windows along an axis, in a new last one."""
+    """Return the result of ``x.unfold(dim, size, step)``, whose last axis is that of the windows."""
     array, at = array_of(arguments), arguments.whole(1, "dimension")
     axes = axes_of(array)
     size, step = arguments.get(2, "size"), arguments.get(3, "step")
