@@ -84,7 +84,7 @@ def test_einsum():
     ("name", "sizes", "pattern", "given_", "text"),
     [
         ("rearrange", (N, L), "b l d -> b (l d)", {}, "rearrange 'b l d -> b (l d)' is for 3 axes, got (N, L)"),
-        ("rearrange", (N, 10), "b (h d) -> b h d", {"h": 4}, "rearrange 'b (h d) -> b h d': 10 is no multiple of 4"),
+        ("rearrange", (N, 10), "b (h d) -> b h d", {"h": 4}, "rearrange 'b (h d) -> b h d': 10 is not a multiple of 4"),
         ("rearrange", (N, L), "b l -> b", {}, "rearrange 'b l -> b': l is on one side only"),
         ("repeat", (N, L), "b l -> b l k", {}, "repeat 'b l -> b l k': k is on one side only"),
         ("rearrange", (3, 4), "b b -> b b", {}, "rearrange 'b b -> b b': b is 3 and 4"),

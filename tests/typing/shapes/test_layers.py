@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from torch import nn
 
 from tests.typing.shapes.drawing import K, L, N
-from typedbatch._program.arrays.layers import LAYERS
+from typedbatch._program.arrays.layers import LAYERS, contradiction
 from typedbatch._program.arrays.sizes import Name, Size, named, number
+from typedbatch._program.arrays.tables import layer_named
 from typedbatch._program.arrays.values import Arguments, Array, Axis, Layer, Literal, MismatchError, Several, Value
 
 NUMBERS = {"N": 3, "L": 9, "K": 7}
@@ -236,6 +237,49 @@ def test_layers_in_sequence() -> None:
     call = LAYERS["Sequential"](Arguments((*layers[3:],), torch=True))
     with pytest.raises(MismatchError, match=r"Linear takes 5184 features, got \(N, 3136\): 3136 against 5184"):
         call(Arguments((tensor(N, 64, 7, 7),), torch=True))
+
+
+@pytest.mark.parametrize(
+    ("widths", "text"),
+    [
+        (((4, 32), (64, 1)), "Linear takes 64 features, got (?, 32): 32 against 64"),
+        (((4, 32), (32, 8), (9, 1)), "Linear takes 9 features, got (?, 8): 8 against 9"),
+        (((4, 32), (32, 1)), None),
+        ((), None),
+    ],
+)
+def test_layers_that_do_not_fit_each_other(widths: tuple[tuple[int, int], ...], text: str | None) -> None:
+    layers = [Layer(LAYERS["Linear"](Arguments(tuple(map(number, both)), torch=True))) for both in widths]
+    error = contradiction(Arguments(tuple(layers), torch=True))
+    assert (None if error is None else str(error)) == text
+
+
+def test_layers_that_may_be_anything_do_not_contradict_each_other() -> None:
+    linear = Layer(LAYERS["Linear"](Arguments((number(4), number(32)), torch=True)))
+    other = Layer(lambda arguments: None, owner="a class of the program")
+    assert contradiction(Arguments((linear, other, linear), torch=True)) is None
+    assert contradiction(Arguments((linear, None, linear), torch=True)) is None
+
+
+def test_losses_are_the_functions_of_their_names() -> None:
+    construct = layer_named("MSELoss")
+    assert construct is not None
+    mean, each = construct(Arguments(())), construct(Arguments((), {"reduction": Literal("none")}))
+    assert isinstance(mean, Layer)
+    assert isinstance(each, Layer)
+    assert str(mean.call(Arguments((tensor(N), tensor(N)), torch=True))) == "()"
+    assert str(each.call(Arguments((tensor(N), tensor(N)), torch=True))) == "(N,)"
+    with pytest.raises(MismatchError, match=r"mse_loss: \(N, 1\) and \(N,\) are not the same shape"):
+        mean.call(Arguments((tensor(N, 1), tensor(N)), torch=True))
+
+
+@pytest.mark.parametrize("name", ["LSTM", "GRU", "RNN"])
+def test_a_first_state_has_the_rows_and_the_width_of_the_layer(name: str) -> None:
+    call = LAYERS[name](Arguments((number(32), number(8)), torch=True))
+    for state, text in ((tensor(1, 5, 8), "rows of the state"), (tensor(1, 4, 9), "widths of the state")):
+        held = Several((state, state)) if name == "LSTM" else state
+        with pytest.raises(MismatchError, match=text):
+            call(Arguments((tensor(L, 4, 32), held), torch=True))
 
 
 def test_names_are_those_of_the_constructor() -> None:

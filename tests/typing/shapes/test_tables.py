@@ -208,7 +208,7 @@ REPORTS: list[tuple[str, tuple[Value, ...], dict[str, Value], str]] = [
         "reshape of (N, L) to (L, N) moves no data: it renames the axes; transpose swaps them",
     ),
     ("reshape", (tensor(N, 3), Several((N, number(2)))), {}, "reshape: (N, 3) to (N, 2): 3*N elements, 2*N asked"),
-    ("reshape", (tensor(7), Several((number(2), LEFT_OUT))), {}, "reshape: (7,) to (2, -1): 7 is no multiple of 2"),
+    ("reshape", (tensor(7), Several((number(2), LEFT_OUT))), {}, "reshape: (7,) to (2, -1): 7 is not a multiple of 2"),
     ("squeeze", (tensor(N), number(3)), {}, "squeeze: no axis 3 in (N,)"),
     ("permute", (tensor(N, L), Several((number(0),))), {}, "permute: 1 places for the axes of (N, L)"),
     (

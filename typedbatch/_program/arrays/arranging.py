@@ -59,7 +59,7 @@ def _reshaped(axes: Axes, new: Axes, what: str) -> Axes:
     if before is not None and after is not None and after.number != 0:  # An empty array leaves -1 undetermined.
         missing = before.divided(after)
         if missing is None and before.number is not None and after.number is not None:
-            raise MismatchError(f"{what}: {shown(axes)} to {shown(new)}: {before} is no multiple of {after}")
+            raise MismatchError(f"{what}: {shown(axes)} to {shown(new)}: {before} is not a multiple of {after}")
         if missing is None and len(before.terms) == 1 and (after.name is not None or after.number is not None):
             missing = before.over(after)
     made = tuple(Axis(missing) if axis.size == _MINUS else axis for axis in new)

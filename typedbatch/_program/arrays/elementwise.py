@@ -189,6 +189,12 @@ def absolute(arguments: Arguments) -> Value:
     return array if array is None or is_in(array.dtypes, INTS | FLOATS | BOOL) else array.typed(None)
 
 
+def rounded(arguments: Arguments) -> Value:
+    """Return an array of equal shape, whose dtype is known if it has floats: numpy rounds bool to float16."""
+    array = _array(arguments)
+    return array if array is None or is_in(array.dtypes, FLOATS) else array.typed(None)
+
+
 def squared(arguments: Arguments) -> Value:
     """Return an array of equal shape, whose dtype is not known if it may be bool."""
     array = _array(arguments)
@@ -319,7 +325,7 @@ FUNCTIONS: dict[str, Operation] = {
     **dict.fromkeys(_KEPT, kept),
     **dict.fromkeys(_FLAGS, _flags),
     **dict.fromkeys(("reciprocal", "sign", "sgn"), same),
-    **dict.fromkeys(("floor", "ceil", "round", "trunc"), absolute),
+    **dict.fromkeys(("floor", "ceil", "round", "trunc"), rounded),
     **dict.fromkeys(("abs", "absolute"), absolute),
     "square": squared,
     **dict.fromkeys(("tril", "triu"), at_least(2)),

@@ -323,7 +323,7 @@ def contradiction(made: Arguments) -> MismatchError | None:
     return found
 
 
-def _loss(name: str) -> Constructor:
+def loss(name: str) -> Constructor:
     """Return the constructor of ``MSELoss(reduction="mean")``, which calls the function of the loss."""
 
     def construct(made: Arguments) -> Operation:
@@ -334,12 +334,12 @@ def _loss(name: str) -> Constructor:
     return construct
 
 
-_LOSSES: Final = {
+LOSSES: Final = {
     "BCELoss": "binary_cross_entropy", "BCEWithLogitsLoss": "binary_cross_entropy_with_logits",
     "CrossEntropyLoss": "cross_entropy", "HuberLoss": "huber_loss", "KLDivLoss": "kl_div", "L1Loss": "l1_loss",
     "MSELoss": "mse_loss", "NLLLoss": "nll_loss", "SmoothL1Loss": "smooth_l1_loss",
 }  # fmt: skip
-"""Classes of losses, and the functions that they call."""
+"""Losses by the names of their classes, and the functions that they call."""
 _SAME: Final[Sequence[str]] = (
     "CELU", "Dropout", "Dropout1d", "Dropout2d", "Dropout3d", "ELU", "GELU", "Hardsigmoid", "Hardswish", "Hardtanh",
     "Identity", "LeakyReLU", "LogSigmoid", "LogSoftmax", "Mish", "PReLU", "ReLU", "ReLU6", "SELU", "SiLU", "Sigmoid",
@@ -349,7 +349,6 @@ _SAME: Final[Sequence[str]] = (
 LAYERS: Final[dict[str, Constructor]] = {
     **dict.fromkeys(_SAME, of_input(lambda made, array: array.typed(None))),
     **windows.LAYERS,
-    **{name: _loss(function) for name, function in _LOSSES.items()},
     **{
         f"BatchNorm{dims}d": _normal_of_channels(f"BatchNorm{dims}d", 0, 2 if dims == 1 else dims + 2, "num_features")
         for dims in (1, 2, 3)

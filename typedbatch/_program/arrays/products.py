@@ -325,7 +325,7 @@ def _learn(groups: list[Group], axes: Axes, found: dict[str, Axis], what: str) -
         if inside.number == 0:
             continue
         if axis.size.number is not None and inside.number is not None and axis.size.number % inside.number:
-            raise MismatchError(f"{what}: {axis} is no multiple of {inside}")
+            raise MismatchError(f"{what}: {axis} is not a multiple of {inside}")
         _bound_word(open_[0], Axis(axis.size.over(inside)), found, what)
 
 

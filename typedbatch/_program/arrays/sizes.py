@@ -240,7 +240,8 @@ def differ(one: Size, other: Size) -> bool:
     if any(name.opaque for name in gap.names()):
         return False
     if len({times > 0 for _, times in gap.terms}) == 1:
-        return True
+        # What is added to a number may be 0, as features that a layer has besides others; a declared size is not.
+        return not (one.number or other.number) or all(name.declared for name in gap.names())
     a, b = one.name, other.name
     return a is not None and b is not None and a.declared and b.declared and a.scope == b.scope
 

@@ -91,7 +91,7 @@ def operation_named(name: str) -> tuple[Operation, bool] | None:
 
 def layer_named(name: str) -> Operation | None:
     """Return the operation that constructs a layer of torch, or None if the class is not known."""
-    constructor = layers.LAYERS.get(name)
+    constructor = layers.LAYERS.get(name) or (layers.loss(layers.LOSSES[name]) if name in layers.LOSSES else None)
     if constructor is None:
         return None
 
