@@ -25,7 +25,6 @@ from mypy.types import LiteralType, Type
 
 from typedbatch.mypy.batches.questions import use_own_codes
 from typedbatch.mypy.declared import ANNOTATED, CLASSES, aliased, annotated, declared_alias, declares, of_alias
-from typedbatch.mypy.engine.members import MODULE
 from typedbatch.mypy.engine.pending import CALLED, expect, look, note, switch
 from typedbatch.mypy.internals import current_checker, has_batches, plugins_behind
 from typedbatch.mypy.settings import wants_own_codes, wants_shapes, wants_unused_dims
@@ -135,9 +134,7 @@ class TypedBatchPlugin(Plugin):
     def get_attribute_hook(self, fullname: str) -> Hook[AttributeContext] | None:
         owner, _, name = fullname.rpartition(".")
         hook = None
-        if owner == MODULE and name == "__call__":
-            hook = _called_module if self._shapes else None
-        elif owner == BATCH and name == "__setattr__":
+        if owner == BATCH and name == "__setattr__":
             hook = _set_field
         elif owner == BATCH and name[:2] == "__":
             hook = _special(name)
@@ -159,7 +156,7 @@ class TypedBatchPlugin(Plugin):
 def digest() -> str:
     """Return a digest of the code of the plugin, and of the run of a program."""
     found, here = hashlib.sha256(), Path(__file__).parent
-    for path in sorted([*here.rglob("*.py"), *here.parent.glob("_program/*.py")]):
+    for path in sorted([*here.rglob("*.py"), *(here.parent / "_program").rglob("*.py")]):
         found.update(path.read_bytes())
     return found.hexdigest()
 
@@ -204,11 +201,6 @@ def _of_batch(hook: Hook[C], default: str = "default_return_type") -> Hook[C]:
     return _or_default(noted, default)
 
 
-def _see_module(ctx: AttributeContext) -> Type:
-    return ctx.default_attr_type  # mypy's own; the engine knows ``forward``, and the layers of torch's
-
-
-_called_module = _of_batch(_see_module, "default_attr_type")
 _set_field = _of_batch(attributes.set_field, "default_attr_type")
 
 

@@ -33,7 +33,7 @@ def _axes(declared: Declared, owner: Record, ranks: Ranks, name: str) -> tuple[A
     for dim in declared.shape.dims:
         run: list[Axis] | None = None
         if dim.sort is Sort.REST:
-            count = None if owner.called or not name else ranks.count(f"...{name}", owner.scope, may_be_empty=True)
+            count = None if owner.called or not name else ranks.count(f"...{name}", may_be_empty=True)
             run = None if count is None else [MORE] * count
         elif dim.sort is Sort.SOME:
             run = run_of(dim, owner, ranks, first=not out)
@@ -49,7 +49,7 @@ def run_of(dim: Dim, owner: Record, ranks: Ranks, *, first: bool = True) -> list
     """Return the axes of a named run, or None if nothing is known of them."""
     count = owner.rank(dim.key)
     if count is None and not owner.called:
-        count = ranks.count(dim.key, owner.root.scope)
+        count = ranks.count(dim.key)
     if count is None or (owner.other is not None and first and dim != STEPS):
         return None
     if dim.broadcasts:

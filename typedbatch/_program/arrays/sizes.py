@@ -5,68 +5,44 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import count
-from typing import Final, NamedTuple
-
-_MOST: Final = 6
-"""Most runs in one function whose numbers of axes are chosen; further ones are unknown."""
-
-Key = tuple[str, int]
-"""The text of a run in a declaration, and the function or batch that it belongs to."""
+from typing import NamedTuple
 
 
 class Ranks:
-    """Numbers of axes that a function is read with; a run has 1 unless another number is chosen.
+    """The numbers of axes of the runs in declared shapes.
 
     Args:
-        chosen: Numbers that are chosen.
-        axes: Number of axes of all other runs.
-        without: Text of a run that may be empty and is, in every function and batch.
+        axes: The number of each.
+        without: Text of a run that may be empty and is, whatever function or batch it belongs to.
     """
 
-    def __init__(self, chosen: Mapping[Key, int] | None = None, axes: int = 1, without: str = "") -> None:
-        self._chosen = dict(chosen or {})
+    def __init__(self, axes: int = 1, without: str = "") -> None:
         self._axes = axes
         self._without = without
-        self._met: dict[Key, bool] = {}
-        self._owners: dict[int, int] = {}
-        self.asked_rank = False
-        """Whether the function reads the number of axes of an array."""
+        self._met: dict[str, bool] = {}
 
-    def count(self, run: str, scope: int, *, may_be_empty: bool = False) -> int | None:
-        """Return the number of axes of a run; None in a function that has too many of them.
+    def count(self, run: str, *, may_be_empty: bool = False) -> int:
+        """Return the number of axes of a run.
 
         Args:
             run: Text of the run.
-            scope: Scope of the function or batch that it belongs to.
             may_be_empty: Whether it may well have no axes.
         """
-        key = run, self._owners.setdefault(scope, len(self._owners))
-        if key not in self._met and len(self._met) == _MOST:
-            return None
-        self._met.setdefault(key, may_be_empty)
+        self._met.setdefault(run, may_be_empty)
         axes = 0 if run == self._without else self._axes
-        return self._chosen.get(key, axes if axes or may_be_empty else 1)
+        return axes if axes or may_be_empty else 1
 
     def of_all(self) -> Iterator[Ranks]:
-        """Yield other numbers of axes: the same for all runs, and then 0 for the runs of one text that may be empty.
+        """Yield other numbers of axes: the same for all runs, and none for those of one text that may be empty.
 
-        These texts are known from the last run over the program, which may be over a part of it.
+        Which texts there are is asked of the last of the former, which may be those of a part of the program.
         """
         last = self
         for axes in (2, 3, 0) if self._met else ():
-            last = Ranks(axes=axes)
+            last = Ranks(axes)
             yield last
-        texts = sorted({text for (text, _), may_be_empty in last._met.items() if may_be_empty})
+        texts = sorted(text for text, may_be_empty in last._met.items() if may_be_empty)
         yield from (Ranks(without=text) for text in texts if len(texts) > 1)
-
-    def others(self) -> Iterator[Ranks]:
-        """Yield other numbers of axes for one run each, and for all of them."""
-        for axes in (2, 3, 0):
-            may = [key for key, may_be_empty in self._met.items() if axes or may_be_empty or self.asked_rank]
-            for key in may:
-                yield Ranks({key: axes})
-            if len(may) > 1:
-                yield Ranks(dict.fromkeys(may, axes))
 
 
 _scopes = count(1)

@@ -232,13 +232,11 @@ class MismatchError(Exception):
     Args:
         text: The mismatch.
         dtype: Whether it is a mismatch of dtypes, not of shapes.
-        origin: Line of the mismatch within the function that is called, if it is there.
     """
 
-    def __init__(self, text: str, *, dtype: bool = False, origin: int | None = None) -> None:
+    def __init__(self, text: str, *, dtype: bool = False) -> None:
         super().__init__(text)
         self.dtype = dtype
-        self.origin = origin
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import starmap
@@ -16,7 +17,6 @@ from mypy.nodes import (
     CallExpr,
     Expression,
     FuncBase,
-    FuncDef,
     MemberExpr,
     MypyFile,
     NameExpr,
@@ -29,7 +29,7 @@ from mypy.typevars import has_no_typevars
 from typedbatch._program.arrays.declared import STEPS
 from typedbatch._program.arrays.distributions import CONSTRUCTORS, HOME, KL, divergence
 from typedbatch._program.arrays.distributions import METHODS as DISTRIBUTION_METHODS
-from typedbatch._program.arrays.held import bind, learn_run, refined
+from typedbatch._program.arrays.held import bind
 from typedbatch._program.arrays.making import DRAWS, OWNERS
 from typedbatch._program.arrays.products import EINOPS, EINOPS_FUNCTIONS
 from typedbatch._program.arrays.sizes import Size, number
@@ -38,7 +38,6 @@ from typedbatch._program.arrays.values import (
     Arguments,
     Array,
     Distribution,
-    Layer,
     Many,
     MismatchError,
     Record,
@@ -52,11 +51,8 @@ from typedbatch.mypy.batches.protocol_match import asked_protocol
 from typedbatch.mypy.batches.summaries import Application, Summary, bound_values, called, is_overridden, method_of
 from typedbatch.mypy.declared import declared_by, is_array
 from typedbatch.mypy.engine.builtins import BUILTINS
-from typedbatch.mypy.engine.changes import reshapes
-from typedbatch.mypy.engine.inside import function_of, undecorated, values_given
 from typedbatch.mypy.engine.known import field_declared, is_batch
 from typedbatch.mypy.engine.layered import Layered
-from typedbatch.mypy.engine.members import MODULE
 from typedbatch.mypy.engine.pythons import PYTHONS
 from typedbatch.mypy.engine.swapped import check_arguments
 from typedbatch.mypy.internals import member_of, module_around
@@ -104,8 +100,6 @@ class Calls:
         if draw is not None and isinstance(callee, MemberExpr) and self._is_generator(callee.expr):
             return self._operation(node, draw, (), torch=False)
         layer = self._layered.called(callee)
-        if layer is not None and layer.owner is not None:
-            return self._of_users(node, layer)
         if layer is not None:
             return self._operation(node, layer.call, (), torch=True)
         if isinstance(callee, MemberExpr) and not _is_module(callee.expr):
@@ -165,7 +159,6 @@ class Calls:
             self._reading.known.forget_arrays()
             return array.shaped(None)
         if name in CONVERSIONS:
-            self._reading.known.ranks.asked_rank |= name == "dim" and array.axes is not None
             arguments = self._arguments(node, (array,), torch=array.torch)
             return array.typed(None) if arguments is None else CONVERSIONS[name](arguments)
         operation = METHODS.get(name)
@@ -180,7 +173,7 @@ class Calls:
         arguments = self._arguments(node, given, torch=torch)
         if arguments is None:
             return None
-        return self._reading.tried(node, lambda: operation(arguments))
+        return self._reading.tried(lambda: operation(arguments))
 
     def _arguments(self, node: CallExpr, given: tuple[Value, ...], *, torch: bool) -> Arguments | None:
         """The arguments; None if some are behind a ``*``."""
@@ -211,51 +204,9 @@ class Calls:
 
     # ---- functions and classes of users ---------------------------------------------------------------------------
 
-    def _of_users(self, node: CallExpr, module: Layer | None = None) -> Value:
-        """Return what a function or class of the user's gives; ``module`` is the one that is called."""
-        reading = self._reading
-        mark = reading.report.mark()
-        given = {argument: reading.read(argument) for argument in node.args}
-        found = self._by_declaration(node, given)
-        inside = reading.report.inside
-        target = self._in_file(node, module) if inside is not None else None
-        if inside is None or target is None or reading.report.mark() != mark:
-            return found
-        function, first = target
-        if reshapes(function):
-            reading.known.forget_arrays()
-            return found
-        values = values_given(node, function, {one: self._with_arrays(value) for one, value in given.items()}, first)
-        made = None if values is None else reading.tried(node, lambda: inside.call(function, values))
-        return refined(found, made)
-
-    def _in_file(self, node: CallExpr, module: Layer | None) -> tuple[FuncDef, Value] | None:
-        """Return the function of this file that is certainly called, and the module whose method it is."""
-        reading, callee = self._reading, node.callee
-        tree, inside = module_around(reading.api), reading.report.inside
-        assert inside is not None
-        name = callee.name if isinstance(callee, MemberExpr) else ""
-        if module is not None:
-            function = function_of(module.owner, "forward")
-            return None if function is None or not inside.has(function) else (function, module)
-        if isinstance(callee, RefExpr) and not isinstance(callee, MemberExpr):
-            function = undecorated(callee.node)
-            if function is not None and not function.info:
-                return (function, None) if inside.has(function) else None
-        owner, of = None, None
-        if isinstance(callee, MemberExpr) and not _is_module(callee.expr):
-            of = reading.module_at(callee.expr)
-            owner = of.owner if isinstance(of, Layer) else reading.class_of(callee.expr)
-        if owner is None:
-            of, owner, name = None, reading.class_of(callee), "forward"
-            if owner is None or not owner.has_base(MODULE):
-                return None
-        function = function_of(owner, name)
-        if function is None or tree is None or not inside.has(function):
-            return None
-        if not isinstance(of, Layer) and is_overridden(owner, name, tree):
-            return None
-        return function, of if isinstance(of, Layer) else None
+    def _of_users(self, node: CallExpr) -> Value:
+        """Return what is declared of the result of a function or class of the user's."""
+        return self._by_declaration(node, {argument: self._reading.read(argument) for argument in node.args})
 
     def _by_declaration(self, node: CallExpr, given: dict[Expression, Value]) -> Value:
         """Return what is declared of a result, once each argument is held against what is declared of it."""
@@ -264,8 +215,6 @@ class Calls:
         summary = reading.summary_of(function) if function is not None else None
         owner_called = self._class_called(node) if function is None else None
         type_ = get_proper_type(reading.type_of(node.callee))
-        if function is not None and reading.untyped:
-            type_ = reading.declaration(node.callee)
         if isinstance(type_, Instance):
             type_ = _forward(type_) or get_proper_type(member_of(type_, "__call__"))
         if not isinstance(type_, CallableType) or not _is_as_written(node, type_):
@@ -364,12 +313,8 @@ class Calls:
                 declared = field_declared(owner, name)
             if declared is None or not isinstance(value, Array):
                 continue
-            try:
+            with suppress(MismatchError):  # A run of the program reports it.
                 bind(replace(declared, shape=None) if is_row else declared, value, owner, sizes)
-            except MismatchError as error:
-                what = f'Argument "{name}"' if name else "Argument"
-                to = f" of {type_.name}" if type_.name else ""
-                self._reading.report.mismatch(MismatchError(f"{what}{to} {error}", dtype=error.dtype), argument)
 
     def _judge(self, argument: Expression, value: Value, expected: Type | None) -> None:
         """Report a batch that lacks what a function asks for."""
@@ -399,35 +344,14 @@ class Calls:
             self._reading.batches.judge.fill(node, values[0], needed, what)
         if not values or not isinstance(values[0], Record) or not isinstance(result, Instance):
             return None
-        out = Record(result, values[0].scope, dict(values[0].sizes), values[0].other, values[0].reshaped)
-        if extended:
-            for argument, name, value in zip(node.args, node.arg_names, values, strict=True):
-                if name is not None:
-                    self._require_field(out, name, value, argument, bound=True)
-        return out
+        return Record(result, values[0].scope, dict(values[0].sizes), values[0].other, values[0].reshaped)
 
     def set_field(self, target: MemberExpr, owner: Value, value: Value) -> None:
         """``batch.name = value``."""
         if isinstance(owner, Record):
-            self._require_field(owner, target.name, value, target, bound=False)
+            self._reading.known.forget_names_of(owner.scope)
         elif isinstance(owner, Array) and target.name in ("shape", "data", "dtype", "strides"):
             self._reading.known.forget_arrays()
-
-    def _require_field(self, owner: Record, name: str, value: Value, node: Expression, *, bound: bool) -> None:
-        """Hold a value against a field; with ``bound``, the names in it have the sizes that they have in the others."""
-        declared = field_declared(owner, name)
-        if declared is None or not isinstance(value, Array):
-            return
-        sizes = {text: owner.size(text, declared.rows) for text in declared.names} if bound else {}
-        for run in declared.runs if bound or declared.runs[:1] == [STEPS] else ():
-            learn_run(run, owner, sizes, self._reading.known.ranks)
-        owner = owner if bound else Record(owner.type, owner.scope, sizes)
-        if not bound:  # an object that grows is given its fields one after the other
-            self._reading.known.forget_names_of(owner.scope)
-        try:
-            bind(declared, value, owner, sizes)
-        except MismatchError as error:
-            self._reading.report.mismatch(MismatchError(f'Field "{name}" {error}', dtype=error.dtype), node)
 
     # ---- batches --------------------------------------------------------------------------------------------------
 

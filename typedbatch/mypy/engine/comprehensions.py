@@ -11,7 +11,6 @@ from typedbatch._program.arrays.asking import not_negative
 from typedbatch._program.arrays.sizes import Size, number
 from typedbatch._program.arrays.values import Array, Many, Several, Value
 from typedbatch.mypy.batches.content import Items, Ref
-from typedbatch.mypy.engine.deciding import is_never_empty
 from typedbatch.mypy.engine.names import assigned_in
 
 if TYPE_CHECKING:
@@ -23,8 +22,6 @@ def generated(reading: Reading, node: nodes.GeneratorExpr) -> Value:
     for name in assigned_in(node):
         reading.known.put(name, None)
     reading.generators += 1
-    quiet = reading.certain and not _runs(reading, node)
-    reading.report.quiet += quiet
     first: Value = None
     with reading.ways.inside():
         for index, sequence, conditions in zip(node.indices, node.sequences, node.condlists, strict=True):
@@ -34,16 +31,10 @@ def generated(reading: Reading, node: nodes.GeneratorExpr) -> Value:
             for condition in conditions:
                 reading.read(condition)
         each = reading.read(node.left_expr)
-    reading.report.quiet -= quiet
     reading.generators -= 1
     if isinstance(each, Ref):
         return reading.batches.make(node, Items({}, reading.known.aged(each)))
     return Many(each, _count(reading, node, first))
-
-
-def _runs(reading: Reading, node: nodes.GeneratorExpr) -> bool:
-    """Is a comprehension certain to make an item."""
-    return not any(node.condlists) and all(is_never_empty(reading, sequence) for sequence in node.sequences)
 
 
 def _count(reading: Reading, node: nodes.GeneratorExpr, value: Value) -> Size | None:

@@ -9,20 +9,19 @@ from typing import Any
 
 from mypy import nodes
 from mypy.nodes import ClassDef, Decorator, Expression, FuncDef, MypyFile, OverloadedFuncDef, Statement
-from mypy.types import CallableType, TupleType, Type, get_proper_type
+from mypy.types import CallableType, Type
 
 from typedbatch._program.arrays.elementwise import in_place
 from typedbatch._program.arrays.held import bind, learn_run
 from typedbatch._program.arrays.operators import operate
 from typedbatch._program.arrays.sizes import Ranks, Size
-from typedbatch._program.arrays.values import Array, Literal, MismatchError, Record, Several, Value, join
+from typedbatch._program.arrays.values import Array, Literal, MismatchError, Record, Value, join
 from typedbatch.mypy.batches.content import NOTHING, Content, Items, Object, Ref
 from typedbatch.mypy.batches.needs import Needs
 from typedbatch.mypy.declared import declared_by
 from typedbatch.mypy.engine.calling import is_followed
-from typedbatch.mypy.engine.deciding import decided, is_never_empty
 from typedbatch.mypy.engine.known import Known
-from typedbatch.mypy.engine.layered import Attribute, is_fixed
+from typedbatch.mypy.engine.layered import is_fixed
 from typedbatch.mypy.engine.names import (
     asked_about,
     assigned_in,
@@ -53,12 +52,9 @@ class Flow:
         api: mypy's checker.
         report: what takes mistakes.
         known: what is known at the beginning.
-        result: what the function is declared to return; None if nothing is.
         owner: of the names in its declarations.
         often: gives the names that are assigned to more than once; asked for when there is a function inside.
         of_module: it is the top of a module.
-        certain: only what every run meets is reported.
-        makes: the constructor, if it is read for the attributes that it sets.
         root: the function or module.
     """
 
@@ -67,13 +63,10 @@ class Flow:
         api: Any,
         report: Report,
         known: Known,
-        result: Type | None = None,
         owner: Record | None = None,
         often: Callable[[], Collection[Any]] = tuple,
         *,
         of_module: bool = False,
-        certain: bool = False,
-        makes: FuncDef | None = None,
         root: nodes.Node | None = None,
     ) -> None:
         self._api = api
@@ -81,10 +74,7 @@ class Flow:
         self._known = known
         self._reading = Reading(api, report, known, root)
         self._reading.of_module = of_module
-        self._reading.in_first_round = lambda: bool(self._first) or certain
-        self._certain = self._reading.certain = certain
-        self._reading.makes = makes
-        self._result = result
+        self._reading.in_first_round = lambda: bool(self._first)
         self._owner = owner
         self._often = often
         self._loops = 0
@@ -169,10 +159,7 @@ class Flow:
             return self._known.declared(type_, self._owner, node)
         try:
             bind(declared, value, self._owner, self._names())
-        except MismatchError as error:
-            what = node.lvalues[0]
-            name = f'"{what.name}" ' if isinstance(what, nodes.NameExpr) else ""
-            self._report.mismatch(MismatchError(f"Assignment: {name}{error}", dtype=error.dtype), node)
+        except MismatchError:
             return value
         said = self._known.declared(type_, self._owner, node)
         return filled_in(value, said) if isinstance(said, Array) else value
@@ -190,17 +177,13 @@ class Flow:
             if node.op == "+" and not isinstance(self._known.objects.whole(target), Content):
                 self._known.objects.escape(target)
         elif isinstance(target, Array):
-            out = self._reading.tried(node, lambda: in_place(node.op, target, value))
+            out = self._reading.tried(lambda: in_place(node.op, target, value))
             if isinstance(node.lvalue, nodes.NameExpr):
                 self._known.put(node.lvalue.node, out if out is not None else target)
         elif isinstance(node.lvalue, nodes.NameExpr):
             if is_fixed(target):
                 self._known.forget_layers()
-            self._known.put(node.lvalue.node, self._reading.tried(node, lambda: operate(node.op, target, value)))
-        elif isinstance(node.lvalue, nodes.MemberExpr) and self._reading.is_self(node.lvalue.expr):
-            sizes = isinstance(target, Size) and isinstance(value, Size)
-            made = self._reading.tried(node, lambda: operate(node.op, target, value)) if sizes else None
-            self._known.put(Attribute(node.lvalue.name), made)
+            self._known.put(node.lvalue.node, self._reading.tried(lambda: operate(node.op, target, value)))
 
     def _delete(self, node: nodes.DelStmt) -> None:
         for target in node.expr.items if isinstance(node.expr, nodes.TupleExpr) else [node.expr]:
@@ -252,33 +235,23 @@ class Flow:
     def _if(self, node: nodes.IfStmt) -> None:
         ways: list[Known | None] = []
         for condition, body in zip(node.expr, node.body, strict=True):
-            holds = decided(self._reading, condition) if self._certain else None
-            if holds is None:
-                self._condition(condition)
-            elif not holds:
-                continue
-            elif not ways:
-                self.block(body)
-                return
+            self._condition(condition)
             ways.append(self._branch(self._known.copy(), body))
             if body.is_unreachable:
                 ways.pop()
         other = node.else_body
-        if not ways and self._certain:
-            self.block(other or nodes.Block([]))
-            return
         if other is None:
             ways.append(self._known.copy())
         elif not other.is_unreachable:
             ways.append(self._branch(self._known.copy(), other))
-        if None in ways and (self._first or (self._certain and not all(map(_raises, node.body)))):
+        if None in ways and self._first:
             self._report.quiet += 1  # the rest of this round comes under a condition too
         self._meet(ways, implicit=other is None)
 
     def _branch(self, known: Known, body: nodes.Block) -> Known | None:
         """A way under a condition; nothing is said of it in the first round of a loop, which may not come there."""
         self._branches += 1
-        quiet = self._certain or (bool(self._first) and self._branches > self._first[0])
+        quiet = bool(self._first) and self._branches > self._first[0]
         self._report.quiet += quiet
         with self._reading.ways.inside():
             after = self._way(known, lambda: self.block(body))
@@ -305,24 +278,17 @@ class Flow:
         for name in assigned_in(node.body) if self._loops >= _DEEPEST_LOOP else ():
             self._known.put(name, None)
         self._loops += 1
-        may_not_run = self._certain and not self._runs(node)
-        self._report.quiet += may_not_run
         with self._reading.ways.inside():
             if self._loops > _DEEPEST_LOOP:
                 self._known.objects.escape(*self._known.values.values())
                 left = self._round(body)
             else:
                 left = self._rounds(body)
-        self._report.quiet -= may_not_run
         self._loops -= 1
         endless = isinstance(node, nodes.WhileStmt) and is_true(node.expr)
         if node.else_body is not None and not endless:
             self.block(node.else_body)
         self._meet([*left, *([] if endless else [self._known])])
-
-    def _runs(self, node: nodes.ForStmt | nodes.WhileStmt) -> bool:
-        """Is a loop certain to run once."""
-        return is_true(node.expr) if isinstance(node, nodes.WhileStmt) else is_never_empty(self._reading, node.expr)
 
     def _round(self, body: Callable[[], None]) -> list[Known]:
         """Go through a loop once, and add what is known after it; return what is known at each ``break``."""
@@ -394,9 +360,7 @@ class Flow:
         catches = any(map(is_missing_error, node.types))
         self._reading.catching += catches
         with self._reading.ways.inside():
-            self._report.quiet += self._certain
             ways = [self._way(self._known.copy(), lambda: self.block(node.body))]
-            self._report.quiet -= self._certain
         self._reading.catching -= catches
         self._known.objects.watching.pop()
         self._watched.pop()
@@ -440,35 +404,12 @@ class Flow:
         item = first.joined(self._reading.yielded, NOTHING)
         return first.make(function, Items({}, item)), first.objects.contents
 
-    def known_after(self, function: FuncDef) -> dict[Any, Value]:
-        """Return what is known of names when a function ends."""
-        done = self.summed_up(function, Needs())
-        return {} if done is None else self._returns[0][1].values
-
     def _return(self, node: nodes.ReturnStmt) -> None:
         value = self._reading.read(node.expr) if node.expr is not None else None
         if self._reading.untyped:
             self._returns.append((value, self._known.copy()))
         self._reading.ways.leave()
-        if self._result is not None and self._owner is not None and node.expr is not None:
-            self._require(self._result, value, node.expr, dict(self._owner.sizes))
         self._ended = True
-
-    def _require(self, expected: Type, value: Value, node: Expression, sizes: dict[str, Size | None]) -> None:
-        proper = get_proper_type(expected)
-        if isinstance(proper, TupleType) and isinstance(value, Several) and len(value.items) == len(proper.items):
-            for item, part in zip(proper.items, value.items, strict=True):
-                self._require(item, part, node, sizes)
-            return
-        declared = declared_by(proper)
-        if declared is None or not isinstance(value, Array) or self._owner is None:
-            return
-        owner = Record(self._owner.type, self._owner.scope, sizes)
-        try:
-            bind(declared, value, owner, sizes)
-        except MismatchError as error:
-            text = str(error).replace("takes", "is declared as", 1)
-            self._report.mismatch(MismatchError(f"Result {text}", dtype=error.dtype), node)
 
     def _inner(self, function: FuncDef) -> None:
         """A function inside: it sees names that are bound once, as they are now."""
@@ -518,8 +459,7 @@ def go_through(
         value = None if declared is None or starred else known.declared(declared, owner, var)
         known.put(var, value)
     learn_names(owner, sizes, type_, report.ranks)
-    result = None if type_ is None or function.is_generator or function.is_coroutine else type_.ret_type
-    Flow(api, report, known, result, owner, cache(lambda: bound_often(function)), root=function).block(function.body)
+    Flow(api, report, known, owner, cache(lambda: bound_often(function)), root=function).block(function.body)
 
 
 def learn_names(owner: Record, sizes: dict[str, Size | None], type_: CallableType | None, ranks: Ranks) -> None:
@@ -549,11 +489,6 @@ def filled_in(value: Array, said: Array) -> Array:
     if value.axes is None or said.axes is None or len(value.axes) != len(said.axes):
         return value
     return value.shaped([two if one.size is None else one for one, two in zip(value.axes, said.axes, strict=True)])
-
-
-def _raises(body: nodes.Block) -> bool:
-    """Does a branch end in ``raise``, as that of a guard."""
-    return bool(body.body) and isinstance(body.body[-1], nodes.RaiseStmt)
 
 
 def _dtype(value: Array) -> str:

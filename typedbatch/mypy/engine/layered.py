@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from mypy.nodes import (
     ARG_POS,
@@ -11,32 +11,23 @@ from mypy.nodes import (
     CallExpr,
     Expression,
     FuncDef,
-    IndexExpr,
     MemberExpr,
     NameExpr,
     RefExpr,
     ReturnStmt,
-    StrExpr,
-    SuperExpr,
-    TypeInfo,
 )
 
-from typedbatch._program.arrays.sizes import Size
 from typedbatch._program.arrays.tables import KEEPS_LAYER, layer_named
 from typedbatch._program.arrays.values import (
     Arguments,
     Array,
     Layer,
     Layers,
-    Literal,
     Many,
-    Scalar,
     Several,
     Value,
 )
 from typedbatch.mypy.batches.content import Items
-from typedbatch.mypy.engine.changes import GROWS
-from typedbatch.mypy.engine.members import MODULE
 from typedbatch.mypy.engine.names import assigned_in
 from typedbatch.mypy.nodes import nodes_in
 
@@ -59,13 +50,9 @@ _KEPT: Final = _PARAMETERS | {
     "torch.nn.utils.weight_norm.weight_norm",
 }
 """Functions that give a layer, or an array, as they were given it."""
+_GROWS: Final = frozenset({"append", "extend", "insert", "add_module", "register_module", "update", "pop", "clear"})
+"""Methods that add layers to a container, or take some from it."""
 Read = Callable[[CallExpr], Arguments | None]
-
-
-class Attribute(NamedTuple):
-    """An attribute that the constructor sets which is read."""
-
-    name: str
 
 
 class Layered:
@@ -83,20 +70,16 @@ class Layered:
     def read(self, node: CallExpr) -> Value:
         """Return the layer that a call gives; None for any other call."""
         callee = node.callee
-        if self._reading.makes is not None:
-            self._construct(node, self._reading.makes)
         name = callee.fullname if isinstance(callee, RefExpr) else ""
         if name.startswith(_HOME):
             return self._made(node, name.rpartition(".")[2])
-        if isinstance(callee, RefExpr) and isinstance(callee.node, TypeInfo) and callee.node.has_base(MODULE):
-            return self._of_class(node, callee.node)
         if name in _KEPT and node.args and node.arg_kinds[0] is ARG_POS:
             found = self._fixed(node.args[0])
             if found is not None or name not in _PARAMETERS:
                 return found
             made = self._reading.read(node.args[0])
             return made if isinstance(made, Array) else None
-        if isinstance(callee, MemberExpr) and callee.name in GROWS and is_fixed(self._fixed(callee.expr)):
+        if isinstance(callee, MemberExpr) and callee.name in _GROWS and is_fixed(self._fixed(callee.expr)):
             self._arguments(node)
             self._reading.known.forget_layers()
             return None
@@ -115,8 +98,8 @@ class Layered:
         constructor = layer_named(name)
         if constructor is None and name not in ("ModuleList", "ModuleDict"):
             return None
-        arguments, members = self._arguments(node), self._reading.report.members
-        if arguments is None or (members is not None and members.changes.are_anywhere):
+        arguments = self._arguments(node)
+        if arguments is None:
             return None
         if constructor is not None:
             return constructor(arguments)
@@ -128,31 +111,6 @@ class Layered:
             return None
         return Layers({key: value for key, value in whole.known.items() if is_fixed(value)})
 
-    def _of_class(self, node: CallExpr, owner: TypeInfo) -> Layer | None:
-        """Return a module of a class of the file."""
-        members = self._reading.report.members
-        if members is None:
-            return None
-        given = {one: self._reading.read(one) for one in node.args}
-        self._reading.known.objects.escape(*given.values(), opened=True)
-        return members.build(owner, node, given)
-
-    def _construct(self, node: CallExpr, constructor: FuncDef) -> None:
-        """Set the attributes that ``self.register_buffer`` or ``super().__init__`` sets."""
-        callee, known, members = node.callee, self._reading.known, self._reading.report.members
-        is_buffer = isinstance(callee, MemberExpr) and callee.name == "register_buffer" and len(node.args) > 1
-        if is_buffer and isinstance(node.args[0], StrExpr):
-            made = self._reading.read(node.args[1])
-            known.put(Attribute(node.args[0].value), made if isinstance(made, Array) else None)
-        if isinstance(callee, MemberExpr) and callee.name == "__init__":  # of a class by its name
-            known.forget_layers()
-        if isinstance(callee, SuperExpr) and callee.name == "__init__" and members is not None:
-            bases = constructor.info.mro[1:]
-            found = next((base.names["__init__"].node for base in bases if "__init__" in base.names), None)
-            given = {one: self._reading.read(one) for one in node.args}
-            for name, value in members.made_by(found, node, given).items():
-                known.put(Attribute(name), value)
-
     def layer(self, node: Expression) -> Layer | None:
         """Return the layer that an expression certainly is."""
         found = self._fixed(node)
@@ -162,10 +120,6 @@ class Layered:
         found: Value = None
         if isinstance(node, NameExpr):
             found = self._reading.known.get(node.node)
-        elif isinstance(node, MemberExpr):
-            found = self._reading.member(node)
-        elif isinstance(node, IndexExpr) and isinstance(node.base, MemberExpr):
-            found = self._reading.read(node) if self._reading.member(node.base) is not None else None
         elif isinstance(node, CallExpr):
             found = self.read(node)
         return found if is_fixed(found) else None
@@ -182,17 +136,6 @@ def is_fixed(value: Value) -> bool:
     if isinstance(value, Several):
         return bool(value.items) and all(map(is_fixed, value.items))
     return isinstance(value, (Layer, Layers)) or (isinstance(value, Many) and is_fixed(value.item))
-
-
-def is_kept(value: Value, source: Expression) -> bool:
-    """Is a value one that an attribute keeps: a number, a flag, a layer, or a parameter; a tensor may be replaced."""
-    if isinstance(value, Array):
-        return (
-            isinstance(source, CallExpr)
-            and isinstance(source.callee, RefExpr)
-            and source.callee.fullname in _PARAMETERS
-        )
-    return isinstance(value, (Size, Scalar, Literal)) or is_fixed(value)
 
 
 def _gives_first(function: FuncDef) -> bool:

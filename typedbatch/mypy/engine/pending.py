@@ -8,7 +8,6 @@ result has a declared shape.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import Any
 
 from mypy.nodes import (
@@ -31,8 +30,8 @@ from typedbatch.mypy.declared import declares_result
 from typedbatch.mypy.engine.flow import go_through, of_module
 from typedbatch.mypy.engine.names import functions_of
 from typedbatch.mypy.engine.observing import observe_in
-from typedbatch.mypy.engine.readers import inside_of, summaries_of
-from typedbatch.mypy.engine.report import Report, Said
+from typedbatch.mypy.engine.readers import summaries_of
+from typedbatch.mypy.engine.report import Report, Send
 from typedbatch.mypy.engine.unused import note_unused
 from typedbatch.mypy.internals import function_around, is_reported, module_around, put_off, reporting_for
 from typedbatch.mypy.nodes import keeping
@@ -62,7 +61,7 @@ def note(api: Any) -> None:
     tree, around = module_around(api), function_around(api)
     if tree is None or around in _pending.get(tree, ()) or not is_reported(api):
         return
-    if isinstance(around, FuncDef) and around.name == _LAST:
+    if (isinstance(around, FuncDef) and around.name == _LAST) or not _is_of_program(tree, api):
         return
     _pending.setdefault(tree, {})[around] = None
     put_off(api, _LAST, lambda: _last(api, tree))
@@ -75,7 +74,7 @@ def expect(api: Any) -> None:
     if tree is None or is_own or not is_reported(api):
         return
     if api.options.fine_grained_incremental:  # The tree of a file stays the same object when its text changes.
-        is_expected = TEXTS in tree.names or is_of_program(tree, api)
+        is_expected = _is_of_program(tree, api)
     elif _expected.get(tree.fullname) is tree:
         return
     else:
@@ -86,6 +85,10 @@ def expect(api: Any) -> None:
 
 
 _expected: dict[str, MypyFile] = {}
+
+
+def _is_of_program(tree: MypyFile, api: Any) -> bool:
+    return TEXTS in tree.names or is_of_program(tree, api)
 
 
 def _last(api: Any, tree: MypyFile) -> FuncDef:
@@ -113,36 +116,26 @@ def look(ctx: FunctionContext) -> Type:
 def _look(ctx: FunctionContext, tree: MypyFile) -> None:
     report = Report(ctx.api, shapes=not _switched_off)
     report.summaries = summaries_of(ctx.api, tree)
-    report.inside, report.members = inside_of(ctx.api, tree)
     report.observe = observe_in(ctx.api, tree)
     waiting = _pending.pop(tree, {})
-    said: list[tuple[Any, dict[Context, Said]]] = []
+    said: list[tuple[Any, dict[Context, Send]]] = []
     for function in [*waiting, *(one for one in _declared(tree) if one not in waiting)]:
         with reporting_for(ctx.api, function):
             said += [(function, one) for one in _go_through(ctx.api, report, tree, function)]
             for one in functions_of(function) if _notes_unused_dims and function is not None else ():
                 note_unused(ctx.api, one)
-    _send(ctx.api, tree, said)
+    _send(ctx.api, said)
     for question in unanswered():
         ctx.api.fail(question.message, question.place, code=question.code)
     report_findings(ctx.api, tree, shapes=not _switched_off)
 
 
-def _send(api: Any, tree: MypyFile, said: Sequence[tuple[Any, dict[Context, Said]]]) -> None:
-    """Tell mypy all reports of a file, but for those of a call whose function has the same report of its own."""
-    before, lines = _lines.get(tree.fullname, (tree, set()))
-    lines = lines if before is tree else set()
-    lines |= {place.line for _, reports in said for place in reports}
-    _lines[tree.fullname] = tree, lines
+def _send(api: Any, said: Sequence[tuple[Any, dict[Context, Send]]]) -> None:
+    """Tell mypy all reports of a file."""
     for function, reports in said:
         with reporting_for(api, function):
             for one in reports.values():
-                if one.origin is None or one.origin not in lines:
-                    one.send()
-
-
-_lines: dict[str, tuple[MypyFile, set[int]]] = {}
-"""The lines of each file at which something was reported."""
+                one()
 
 
 def _declared(tree: MypyFile) -> Iterator[FuncDef]:
@@ -155,13 +148,13 @@ def _declared(tree: MypyFile) -> Iterator[FuncDef]:
                 yield function
 
 
-def _go_through(api: Any, report: Report, tree: MypyFile, function: Any) -> Iterator[dict[Context, Said]]:
+def _go_through(api: Any, report: Report, tree: MypyFile, function: Any) -> Iterator[dict[Context, Send]]:
     for one in functions_of(function) if function is not None else [None]:
         try:
             if one is None:
-                report.read(lambda: of_module(api, report, tree))
+                of_module(api, report, tree)
             else:
-                report.read(partial(go_through, api, report, one))
+                go_through(api, report, one)
         except Exception:  # whatever is in this one, the others are looked at
             if api.options.show_traceback:
                 raise

@@ -26,7 +26,6 @@ def _length(reading: Reading, node: CallExpr) -> Value:
     if isinstance(value, Array) and value.axes:
         return value.axes[0].size
     if isinstance(value, Several):
-        reading.known.ranks.asked_rank = True  # it may be a shape
         return number(len(value.items))
     if isinstance(value, Record) and is_batch(value.type.type):
         rows = rows_name(value)

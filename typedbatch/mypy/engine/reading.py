@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any
 
 from mypy import nodes
-from mypy.nodes import Context, Expression, Node, RefExpr, TypeInfo, Var
-from mypy.types import CallableType, Instance, LiteralType, ProperType, TupleType, Type, get_proper_type
+from mypy.nodes import Expression, Node, TypeInfo, Var
+from mypy.types import Instance, LiteralType, ProperType, TupleType, Type, get_proper_type
 
 from typedbatch._program.arrays import indexing
 from typedbatch._program.arrays.distributions import attribute
@@ -44,9 +44,8 @@ from typedbatch.mypy.batches.summaries import Summary
 from typedbatch.mypy.declared import is_array
 from typedbatch.mypy.engine.calling import Calls
 from typedbatch.mypy.engine.comprehensions import generated
-from typedbatch.mypy.engine.deciding import decided
 from typedbatch.mypy.engine.known import Known, field_declared
-from typedbatch.mypy.engine.layered import Attribute, is_fixed, is_kept
+from typedbatch.mypy.engine.layered import is_fixed
 from typedbatch.mypy.engine.names import module_of
 from typedbatch.mypy.engine.report import Report
 from typedbatch.mypy.engine.scopes import Scope, scope_of
@@ -82,13 +81,9 @@ class Reading:
         """Whether types are left out, as for a summary, which must not depend on what mypy has checked."""
         self.needs: Needs | None = None
         self.yielded: list[Value] = []
-        self.certain = False
-        """Whether only mistakes that occur in every run are reported. Nothing is known of batches then."""
         self.generators = 0
         """The number of comprehensions around."""
         self.root = root
-        self.makes: nodes.FuncDef | None = None
-        """The constructor that is read for the attributes that it sets."""
         self.batches: Batches = Batches(self)
         self.of_module = False
         """Whether this is the top of a module, whose names nothing else assigns to while it runs."""
@@ -129,7 +124,7 @@ class Reading:
         kind = self._kinds.get(type(node))
         found = kind(node) if kind is not None else self._other(node)
         if found is None:
-            type_ = self.type_of(node) if not self.untyped else self._number_by_declaration(node)
+            type_ = self.type_of(node)
             found = None if type_ is None else self.known.of_type(type_, node)
         question = None if self.untyped else taken(node)
         if question is not None:
@@ -137,30 +132,11 @@ class Reading:
         self.report.see(node, found, self)
         return found
 
-    def _number_by_declaration(self, node: Expression) -> Type | None:
-        """Return the type that a number is declared with, of which nothing but its kind is known."""
-        if isinstance(node, nodes.CallExpr):
-            signature = self.declaration(node.callee)
-            type_ = get_proper_type(signature.ret_type) if isinstance(signature, CallableType) else None
-        else:
-            type_ = self.declaration(node)
-        return type_ if isinstance(type_, Instance) and type_.type.fullname in _PLAIN else None
-
-    def declaration(self, node: Expression) -> ProperType | None:
-        """Return the type of what a name or an attribute means, where types of expressions are left out."""
-        found: Any = node.node if isinstance(node, RefExpr) and self.report.inside is not None else None
-        if isinstance(node, nodes.MemberExpr) and found is None and self.report.inside is not None:
-            owner = self.class_of(node.expr)
-            symbol = owner.get(node.name) if owner is not None else None
-            found = symbol.node if symbol is not None else None
-        return get_proper_type(getattr(found, "type", None))
-
-    def tried(self, node: Context, call: Callable[[], Value]) -> Value:
-        """What an operation gives; a mistake is reported, and nothing is known of what comes out."""
+    def tried(self, call: Callable[[], Value]) -> Value:
+        """Return what an operation gives; None if shapes do not fit, which a run of the program reports."""
         try:
             return call()
-        except MismatchError as error:
-            self.report.mismatch(error, node)
+        except MismatchError:
             return None
 
     # ---- names and attributes -------------------------------------------------------------------------------------
@@ -186,8 +162,7 @@ class Reading:
     def _constant(self, node: nodes.NameExpr) -> Size | None:
         """Return a whole number that the top of this file gives a name in capitals, once."""
         tree = module_around(self.api) if node.name.isupper() and node.kind == nodes.GDEF else None
-        inside = self.report.inside
-        if tree is None or inside is None or not inside.changes.is_assigned_once(node.node):
+        if tree is None:
             return None
         bindings = scope_of(self.api, tree).bindings_of(node.node)
         value = bindings[0].value if len(bindings) == 1 else None
@@ -198,51 +173,23 @@ class Reading:
         if module is not None:
             return self._of_module(module, node)
         owner = self.read(node.expr)
-        if node.name == "ndim":
-            self.known.ranks.asked_rank = True
         if isinstance(owner, Ref):
             return self.batches.attribute(node, owner)
         if isinstance(owner, Array):
-            return self.tried(node, lambda: attribute_of(owner, node.name))
+            return self.tried(lambda: attribute_of(owner, node.name))
         if isinstance(owner, Distribution):
             return attribute(owner, node.name)
         if isinstance(owner, Several) and node.name in owner.names:
             return owner.items[owner.names.index(node.name)]
         if isinstance(owner, Several) and node.name in _NAMED_RESULTS and len(owner.items) == 2:
             return owner.items[_NAMED_RESULTS[node.name]]
-        if isinstance(owner, Layer) and self.report.members is not None:
-            return self.report.members.of_module(owner, node.name)
+        if isinstance(owner, Layer):
+            return owner.attributes.get(node.name)
         if isinstance(owner, Record):
             declared = field_declared(owner, node.name)
             if declared is not None and (self.untyped or is_array(self.type_of(node))):
                 return array_of(declared, owner, self.known.ranks, node.name.removesuffix("_next"))
-        return self.member(node)
-
-    def member(self, node: nodes.MemberExpr) -> Value:
-        """Return the value that a constructor sets an attribute to."""
-        members = self.report.members
-        if members is None:
-            return None
-        if self.makes is not None and self.is_self(node.expr):
-            fixed = members.is_fixed(self.makes.info, node.name, exactly=True)
-            return self.known.get(Attribute(node.name)) if fixed else None
-        held = self.module_at(node.expr)
-        if held is not None:
-            return members.of_module(held, node.name)
-        owner = self.class_of(node.expr)
-        return members.get(owner, node.name) if owner is not None else None
-
-    def is_self(self, node: Expression) -> bool:
-        """Return whether an expression is the object that a constructor makes."""
-        made = self.makes
-        return made is not None and isinstance(node, nodes.NameExpr) and node.node is made.arguments[0].variable
-
-    def module_at(self, node: Expression) -> Layer | None:
-        """Return the module that a name or an attribute of a module is."""
-        found = self.known.get(node.node) if isinstance(node, nodes.NameExpr) else None
-        if isinstance(node, nodes.MemberExpr):
-            found = self.member(node)
-        return found if isinstance(found, Layer) else None
+        return None
 
     def _of_module(self, module: str, node: nodes.MemberExpr) -> Value:
         torch = module == "torch"
@@ -260,7 +207,7 @@ class Reading:
         if isinstance(base, Ref):
             return self.batches.item(node, base, index)
         if isinstance(base, Array):
-            return self.tried(node, lambda: indexing.take(base, index)) or base.shaped(None)
+            return self.tried(lambda: indexing.take(base, index)) or base.shaped(None)
         if isinstance(base, Several):
             return _item_of(base, index)
         if isinstance(base, Layers) and isinstance(index, Literal):
@@ -347,7 +294,7 @@ class Reading:
 
     def class_of(self, node: Expression) -> TypeInfo | None:
         """Return the class of a value, by its type, or as ``self`` of a method."""
-        type_ = get_proper_type(self.type_of(node)) if not self.untyped else self.declaration(node)
+        type_ = get_proper_type(self.type_of(node))
         if isinstance(type_, Instance):
             return type_.type
         root = self.root
@@ -419,12 +366,12 @@ class Reading:
     def _operator(self, node: nodes.OpExpr) -> Value:
         one = self._operand(node, node.left)
         if node.op in ("and", "or"):
-            goes_on = self._outcomes(node.left)[0 if node.op == "and" else 1]
+            goes_on = self._outcomes_of(node.left)[0 if node.op == "and" else 1]
             return join(one, self._perhaps(node.right)) if goes_on else one
         other = self._operand(node, node.right)
         if isinstance(one, Ref) or isinstance(other, Ref):
             return self._of_refs(node, one, other)
-        return self.tried(node, lambda: operate(node.op, one, other))
+        return self.tried(lambda: operate(node.op, one, other))
 
     def _perhaps(self, node: Expression) -> Value:
         """What an operand is that only some runs come to."""
@@ -465,7 +412,7 @@ class Reading:
             return None if node.op == "not" else self.batches.copy(value, node, retyped)
         if isinstance(value, Array):
             if node.op == "~":
-                return self.tried(node, lambda: invert(value)) or value.typed(None)
+                return self.tried(lambda: invert(value)) or value.typed(None)
             return value if node.op in ("-", "+") else None
         if isinstance(value, Size) and node.op == "-":
             return -value
@@ -477,18 +424,15 @@ class Reading:
             return None
         if node.operators[0] in ("in", "not in", "is", "is not"):
             return None
-        return self.tried(node, lambda: binary(node.operators[0], values[0], values[1]))
+        return self.tried(lambda: binary(node.operators[0], values[0], values[1]))
 
-    def _outcomes(self, condition: Expression) -> tuple[bool, bool]:
-        """Whether a condition may hold, and whether it may not."""
-        if not self.untyped:
-            return outcomes(self.api, condition)
-        holds = decided(self, condition) if self.report.inside is not None else None
-        return (True, True) if holds is None else (holds, not holds)
+    def _outcomes_of(self, condition: Expression) -> tuple[bool, bool]:
+        """Return whether a condition may hold, and whether it may not."""
+        return (True, True) if self.untyped else outcomes(self.api, condition)
 
     def _conditional(self, node: nodes.ConditionalExpr) -> Value:
         self.read(node.cond)
-        holds, fails = self._outcomes(node.cond)
+        holds, fails = self._outcomes_of(node.cond)
         if not (holds and fails):
             return self.read(node.if_expr if holds else node.else_expr)
         self.report.quiet += self.in_first_round()
@@ -536,11 +480,8 @@ class Reading:
                 return
             self.known.objects.escape(value)
             if isinstance(base, Array):
-                self.tried(target, lambda: indexing.assign(base, index, value))
+                self.tried(lambda: indexing.assign(base, index, value))
         elif isinstance(target, nodes.MemberExpr):
-            if self.is_self(target.expr):
-                self.known.put(Attribute(target.name), value if is_kept(value, source) else None)
-                return
             owner = self.read(target.expr)
             if isinstance(owner, Ref):
                 self.batches.set_field(target, owner, target.name, value)
