@@ -48,6 +48,7 @@ from typedbatch._program.values import (
     Method,
     Module,
     Partial,
+    Ragged,
     Ref,
     Result,
     Shaped,
@@ -171,6 +172,8 @@ class Attributes(Machine):
                 return (External(f"numpy.random.{name}"),)
             case Result(full) if full.partition(".")[0] in KEEPS_NOTHING:
                 return (Result(full),)
+            case Ragged(values) if name == "values":
+                return values
             case Super(owner, receiver):
                 return self._attribute_of_super(owner, receiver, name, node)
             case Literal(str()) if name in OF_TEXT:

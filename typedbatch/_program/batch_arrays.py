@@ -7,24 +7,13 @@ from collections.abc import Callable
 from typedbatch._program.arrays import indexing
 from typedbatch._program.arrays.dtypes import BOOL
 from typedbatch._program.arrays.sizes import Name, named
-from typedbatch._program.arrays.values import (
-    UNKNOWN as UNKNOWN_AXIS,
-)
+from typedbatch._program.arrays.values import UNKNOWN as UNKNOWN_AXIS
 from typedbatch._program.arrays.values import Array as Known
-from typedbatch._program.arrays.values import (
-    Axis,
-    MismatchError,
-    item_of,
-)
+from typedbatch._program.arrays.values import Axis, MismatchError, item_of
 from typedbatch._program.arrays.values import Value as Held
 from typedbatch._program.machine import Machine
 from typedbatch._program.shapes import lift, lower
-from typedbatch._program.values import (
-    Atom,
-    Ref,
-    Shaped,
-    Value,
-)  # fmt: skip
+from typedbatch._program.values import UNKNOWN, Atom, Ragged, Ref, Shaped, Value
 
 
 def changed(machine: Machine, ref: Ref, change: Callable[[Known], Held]) -> None:
@@ -43,6 +32,8 @@ def changed(machine: Machine, ref: Ref, change: Callable[[Known], Held]) -> None
 
 
 def _changed(atom: Atom, change: Callable[[Known], Held]) -> Atom:
+    if isinstance(atom, Ragged):
+        return UNKNOWN[0]
     if not isinstance(atom, Shaped) or not isinstance(atom.held, Known):
         return atom
     return lower(change(atom.held))[0]

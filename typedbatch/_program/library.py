@@ -27,6 +27,7 @@ from typedbatch._program.values import (
     Atom,
     Class,
     External,
+    Ragged,
     Ref,
     Result,
     Value,
@@ -420,6 +421,8 @@ def call_function(machine: Machine, name: str, call: Call) -> Value:
     if isinstance(found, type):
         if declared_by(found) is not None and found.__name__ != "MultiAgentBatch":
             return make(machine, call, External(name))
+        if found.__name__ == "Ragged" and call.first is not None:
+            return (Ragged(call.first),)
         if "ReplayBuffer" in found.__name__:
             return (machine.heap.add(BufferObject(found)),)
         machine.escape_functions(call)

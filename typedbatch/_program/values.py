@@ -81,6 +81,13 @@ class Made(Result):
 
 
 @dataclass(frozen=True, slots=True)
+class Ragged(Atom):
+    """A field of sequences, with the batch of their elements end to end."""
+
+    values: Value
+
+
+@dataclass(frozen=True, slots=True)
 class Module(Atom):
     """A module of the program."""
 

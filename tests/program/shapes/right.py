@@ -1,10 +1,11 @@
 """Right programs that a check of shapes may well refuse, each below its name, with what would be assumed wrongly."""
 
-# ---- buffers_replaced
-# assumed wrongly: _buffers[...] = ..., buffers()/get_buffer() with resize_() change no attribute of the module
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+
+# ---- buffers_replaced
+# assumed wrongly: _buffers[...] = ..., buffers()/get_buffer() with resize_() change no attribute of the module
 class Norm(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -19,9 +20,6 @@ print(norm(torch.zeros(2, 4)).shape)
 
 # ---- compared_by_difference
 # assumed wrongly: names of one declaration differ, though `if not len(a) - len(b)` has compared them
-import torch
-from jaxtyping import Float
-from torch import Tensor
 def f(a: Float[Tensor, "N D"], b: Float[Tensor, "M D"]) -> Tensor:
     if not len(a) - len(b):
         return a + b
@@ -30,9 +28,6 @@ print(f(torch.zeros(2, 3), torch.zeros(2, 3)))
 
 # ---- compared_in_match
 # assumed wrongly: names of one declaration differ, though a guard of `match` has compared what its case has bound
-import torch
-from jaxtyping import Float
-from torch import Tensor
 def f(a: Float[Tensor, "N D"], b: Float[Tensor, "M D"]) -> Tensor:
     match (len(a), len(b)):
         case (n, m) if n == m:
@@ -43,9 +38,6 @@ print(f(torch.zeros(2, 3), torch.zeros(2, 3)))
 
 # ---- compared_in_set
 # assumed wrongly: names of one declaration differ, though `len({n, m}) > 1` has been asked (also torch._check, assert_close)
-import torch
-from jaxtyping import Float
-from torch import Tensor
 def f(a: Float[Tensor, "N D"], b: Float[Tensor, "M D"]) -> Tensor:
     if len({a.shape[0], b.shape[0]}) > 1:
         raise ValueError("lengths differ")
@@ -58,9 +50,6 @@ print(f(torch.zeros(2, 3), torch.zeros(2, 3)), g(torch.zeros(2, 3), torch.zeros(
 # ---- constant_set_of_module
 # assumed wrongly: setattr(sys.modules[__name__], "WIDTH", 5) sets nothing
 import sys
-import torch
-from jaxtyping import Float
-from torch import Tensor, nn
 WIDTH = 3
 setattr(sys.modules[__name__], "WIDTH", 5)
 def f(x: Float[Tensor, "N 5"]) -> Tensor:
@@ -69,9 +58,6 @@ print(f(torch.zeros(2, 5)).shape)
 
 # ---- decorator_vmap
 # assumed wrongly: @torch.vmap (also torch.func.vmap, jacrev, grad) leaves the parameters and result as they are declared
-import torch
-from jaxtyping import Float
-from torch import Tensor
 from torch.func import grad
 @torch.vmap
 def dot(a: Float[Tensor, "D"], b: Float[Tensor, "D"]) -> Float[Tensor, ""]:
@@ -88,9 +74,6 @@ main(torch.ones(4, 3))
 # ---- expected_by_context
 # assumed wrongly: a context manager of the program (a class whose __exit__ returns True, or try/yield/except) passes errors on
 import contextlib
-import torch
-from jaxtyping import Float
-from torch import Tensor
 class Expect:
     def __enter__(self):
         return self
@@ -112,9 +95,6 @@ f(torch.zeros(2, 3))
 # ---- expected_by_exit_stack
 # assumed wrongly: stack.enter_context(contextlib.suppress(RuntimeError)) expects nothing
 import contextlib
-import torch
-from jaxtyping import Float
-from torch import Tensor
 def f(x: Float[Tensor, "N 3"]) -> None:
     with contextlib.ExitStack() as stack:
         stack.enter_context(contextlib.suppress(RuntimeError))
@@ -124,9 +104,6 @@ f(torch.zeros(2, 3))
 # ---- expected_by_xfail
 # assumed wrongly: a test with @pytest.mark.xfail(raises=RuntimeError) must not fail (pytest says 1 xfailed)
 import pytest
-import torch
-from jaxtyping import Float
-from torch import Tensor, nn
 class Net(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -139,9 +116,6 @@ def test_wide() -> None:
 
 # ---- getattribute
 # assumed wrongly: an attribute is what was set, though the class defines __getattribute__
-import torch
-from jaxtyping import Float
-from torch import Tensor
 class P:
     def __init__(self) -> None:
         self.w = torch.zeros(3)
@@ -154,9 +128,6 @@ print(P().run(torch.zeros(2, 5)))
 
 # ---- hook_global
 # assumed wrongly: a layer gives what it computes; register_module_forward_hook changes all layers
-import torch
-from jaxtyping import Float
-from torch import Tensor, nn
 from torch.nn.modules.module import register_module_forward_hook
 register_module_forward_hook(lambda m, a, out: out.squeeze(-1))
 def f(x: Float[Tensor, "N 3"], y: Float[Tensor, "N"]) -> Tensor:
@@ -165,9 +136,6 @@ print(f(torch.zeros(2, 3), torch.zeros(2)))
 
 # ---- hook_of_module
 # assumed wrongly: a module gives what forward gives; a forward hook replaces it
-import torch
-from jaxtyping import Float
-from torch import Tensor, nn
 class Critic(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -182,9 +150,6 @@ print(loss(torch.zeros(4, 3), torch.zeros(4)))
 
 # ---- hook_through_modules
 # assumed wrongly: what self.modules() yields is not the layers of self, so a hook on it changes none of them
-import torch
-from jaxtyping import Float
-from torch import Tensor, nn
 class Net(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -200,9 +165,6 @@ print(Net()(torch.zeros(2, 3), torch.zeros(2)))
 # assumed wrongly: pytest's monkeypatch.setattr(module, "OBS", 5), and "conf.OBS", sets no constant of a module
 import sys
 import pytest
-import torch
-from jaxtyping import Float
-from torch import Tensor, nn
 OBS = 3
 def run(x: Float[Tensor, "N D"]) -> Tensor:
     return nn.Linear(OBS, 2)(x)
@@ -215,9 +177,6 @@ with pytest.MonkeyPatch.context() as patch:
 # ---- monkeypatched_item
 # assumed wrongly: monkeypatch.setitem(CFG, "obs", 6) sets no item of a dict
 import pytest
-import torch
-from jaxtyping import Float
-from torch import Tensor, nn
 CFG = {"obs": 3}
 def run(x: Float[Tensor, "N D"]) -> Tensor:
     return nn.Linear(CFG["obs"], 2)(x)
@@ -229,9 +188,6 @@ with pytest.MonkeyPatch.context() as patch:
 
 # ---- parametrization
 # assumed wrongly: a layer that register_parametrization() was called with keeps the shape of its weight
-import torch
-from jaxtyping import Float
-from torch import Tensor, nn
 from torch.nn.utils import parametrize
 class Twice(nn.Module):
     def forward(self, w: Tensor) -> Tensor:
@@ -244,9 +200,6 @@ print(f(torch.zeros(2, 3)).shape)
 
 # ---- prehook_of_module
 # assumed wrongly: forward gets what the module is called with; a pre-hook replaces it
-import torch
-from jaxtyping import Float
-from torch import Tensor, nn
 class Critic(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -263,9 +216,6 @@ print(values(torch.zeros(4, 3)).shape)
 
 # ---- replaced_in_module_list
 # assumed wrongly: setattr(list, "0", layer), and list._modules["0"] = layer, do not change a ModuleList
-import torch
-from jaxtyping import Float
-from torch import Tensor, nn
 class Net(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -280,9 +230,6 @@ print(net(torch.zeros(1, 4)).shape)
 
 # ---- replaced_in_modules_dict
 # assumed wrongly: an item set of net._modules changes no attribute of net
-import torch
-from jaxtyping import Float
-from torch import Tensor, nn
 class Net(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -297,9 +244,6 @@ print(f(torch.zeros(2, 4)).shape)
 
 # ---- replaced_set_submodule
 # assumed wrongly: net.set_submodule() of a module of the program changes no attribute (it does for torch's own layers)
-import torch
-from jaxtyping import Float
-from torch import Tensor, nn
 class Net(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -314,9 +258,6 @@ print(f(torch.zeros(2, 4)).shape)
 
 # ---- replaced_through_children
 # assumed wrongly: what children(), named_modules() give are not the attributes of the module
-import torch
-from jaxtyping import Float
-from torch import Tensor, nn
 class Body(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -337,9 +278,6 @@ print(net(torch.zeros(2, 6)).shape)
 
 # ---- replaced_through_get_submodule
 # assumed wrongly: what net.get_submodule("enc") gives is not net.enc, so nothing of it is changed
-import torch
-from jaxtyping import Float
-from torch import Tensor, nn
 class Enc(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -358,9 +296,6 @@ print(net(torch.zeros(2, 4)).shape)
 
 # ---- replaced_through_getattr_loop
 # assumed wrongly: `for part in path.split("."): m = getattr(m, part)` reaches no attribute of the module
-import torch
-from jaxtyping import Float
-from torch import Tensor, nn
 class Body(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -382,9 +317,6 @@ print(net(torch.zeros(2, 5)).shape)
 
 # ---- replaced_through_modules
 # assumed wrongly: `for m in net.modules(): m.body = ...` changes nothing of net (model surgery)
-import torch
-from jaxtyping import Float
-from torch import Tensor, nn
 class Net(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -400,9 +332,6 @@ print(net(torch.zeros(2, 4)).shape)
 # ---- replaced_through_reduce_getattr
 # assumed wrongly: setattr(functools.reduce(getattr, parents, root), name, new) changes nothing of root
 import functools
-import torch
-from jaxtyping import Float
-from torch import Tensor, nn
 class Body(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -425,9 +354,6 @@ print(net(torch.zeros(2, 5)).shape)
 # ---- suppress_runtime_error
 # assumed wrongly: contextlib.suppress(RuntimeError) does not expect the error
 import contextlib
-import torch
-from jaxtyping import Float
-from torch import Tensor
 def f(x: Float[Tensor, "N 3"]) -> Tensor:
     with contextlib.suppress(RuntimeError):
         x = x + torch.zeros(2)
@@ -436,9 +362,6 @@ print(f(torch.zeros(2, 3)))
 
 # ---- try_except_runtime_error
 # assumed wrongly: what a `try` with `except RuntimeError` (IndexError) tries must not fail
-import torch
-from jaxtyping import Float
-from torch import Tensor, nn
 def fit(x: Float[Tensor, "N 3"], w: Float[Tensor, "4 2"]) -> Tensor:
     try:
         return x @ w
@@ -453,9 +376,6 @@ print(fit(torch.zeros(2, 3), torch.zeros(4, 2)), last(torch.zeros(2, 3)))
 
 # ---- try_in_called_function
 # assumed wrongly: a caller that catches RuntimeError does not expect it of the functions that it calls
-import torch
-from jaxtyping import Float
-from torch import Tensor, nn
 net = nn.Linear(4, 2)
 def inner(x):
     return net(x)
@@ -468,18 +388,13 @@ print(outer(torch.zeros(2, 3)))
 
 # ---- type_named_by_text
 # assumed wrongly: x.type("torch.FloatTensor") keeps the dtype
-import torch
 from jaxtyping import Int
-from torch import Tensor
 def f(x: Int[Tensor, "N"]) -> Tensor:
     return x.type("torch.FloatTensor").mean()
 print(f(torch.tensor([1, 2])))
 
 # ---- weights_replaced_by_name
 # assumed wrongly: .data set of an item of dict(layer.named_parameters()) changes nothing of the layer
-import torch
-from jaxtyping import Float
-from torch import Tensor, nn
 def f(x: Float[Tensor, "N 4"]) -> Tensor:
     layer = nn.Linear(3, 8)
     dict(layer.named_parameters())["weight"].data = torch.zeros(8, 4)
@@ -488,9 +403,6 @@ print(f(torch.zeros(2, 4)).shape)
 
 # ---- weights_replaced_in_parameters_dict
 # assumed wrongly: an item set of layer._parameters changes nothing of the layer
-import torch
-from jaxtyping import Float
-from torch import Tensor, nn
 def f(x: Float[Tensor, "N 5"]) -> Tensor:
     layer = nn.Linear(3, 2)
     layer._parameters["weight"] = nn.Parameter(torch.zeros(2, 5))
@@ -499,9 +411,6 @@ print(f(torch.zeros(1, 5)).shape)
 
 # ---- weights_replaced_through_parameters
 # assumed wrongly: p.data = ... of what net.parameters() yields changes no layer of net (so does p.set_())
-import torch
-from jaxtyping import Float
-from torch import Tensor, nn
 class Net(nn.Module):
     def __init__(self) -> None:
         super().__init__()

@@ -2,7 +2,6 @@ import torch
 
 from networks import QNet
 
-
 class CQL:
     def __init__(self, obs_dim, n_act):
         self.q = QNet(obs_dim, n_act)

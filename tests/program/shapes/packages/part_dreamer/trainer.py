@@ -7,12 +7,10 @@ from config import WorldConfig
 from heads import RewardHead
 from rssm import RSSM
 
-
 class Sequence(BatchRecord):
     embed: Float[Tensor, "T B E"]
     act: Float[Tensor, "T B A"]
     rew: Float[Tensor, "T B"]
-
 
 class WorldTrainer:
     def __init__(self, cfg: WorldConfig):

@@ -4,7 +4,6 @@ from torch import Tensor, nn
 
 from config import WorldConfig
 
-
 class RSSM(nn.Module):
     def __init__(self, cfg: WorldConfig):
         super().__init__()

@@ -1,7 +1,6 @@
 import torch
 from torch import nn
 
-
 class QNet(nn.Module):
     def __init__(self, obs_dim, n_act):
         super().__init__()

@@ -1,6 +1,5 @@
 from dataclasses import dataclass
 
-
 @dataclass
 class Config:
     obs_dim: int = 6

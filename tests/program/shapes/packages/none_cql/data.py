@@ -1,7 +1,6 @@
 import numpy as np
 from typedbatch import Batch
 
-
 def load(n, obs_dim, n_act):
     rng = np.random.default_rng(0)
     return Batch(

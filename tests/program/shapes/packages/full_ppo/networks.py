@@ -4,7 +4,6 @@ from torch import Tensor, nn
 
 from config import Config
 
-
 class ActorCritic(nn.Module):
     def __init__(self, cfg: Config) -> None:
         super().__init__()
@@ -15,7 +14,6 @@ class ActorCritic(nn.Module):
     def forward(self, obs: Float[Tensor, "N D"]) -> tuple[Float[Tensor, "N A"], Float[Tensor, "N 1"]]:
         h = self.body(obs)
         return self.policy(h), self.value(h)
-
 
 def build_net(cfg: Config) -> ActorCritic:
     return ActorCritic(cfg)

@@ -1,6 +1,5 @@
 from dataclasses import dataclass
 
-
 @dataclass
 class WorldConfig:
     embed: int = 12

@@ -7,7 +7,6 @@ from config import Config
 from data import Rollout
 from networks import ActorCritic
 
-
 class Trainer:
     def __init__(self, cfg: Config, net: ActorCritic) -> None:
         self.cfg = cfg

@@ -5,14 +5,12 @@ from typedbatch import BatchRecord
 
 from config import Config
 
-
 class Rollout(BatchRecord):
     obs: Float[Tensor, "N D"]
     act: Int[Tensor, "N"]
     adv: Float[Tensor, "N"]
     ret: Float[Tensor, "N"]
     logp_old: Float[Tensor, "N"]
-
 
 def collect(cfg: Config) -> Rollout:
     n = cfg.steps

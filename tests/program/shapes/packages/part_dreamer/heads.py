@@ -2,7 +2,6 @@ from torch import nn
 
 from config import WorldConfig
 
-
 class RewardHead(nn.Module):
     def __init__(self, cfg: WorldConfig):
         super().__init__()
