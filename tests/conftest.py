@@ -33,6 +33,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Draw fewer examples in the tests that one runs before a commit."""
+    gc.disable()  # until all tests are collected, of which nothing is thrown away
     if config.getoption("--quick") and not config.getoption("--hypothesis-profile"):
         settings.load_profile("quick")
 
@@ -50,6 +51,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_collection_finish() -> None:
     """Leave the tests out of garbage collection, which buffers ask for: there are so many that it takes a second."""
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture(scope="session")

@@ -79,7 +79,7 @@ class DQN:
         return {"td": errors.mean().item()}
 
 
-def main(seed: int = 0, prioritized: bool = False) -> None:
+def main(seed: int = 0, prioritized: bool = False, epochs: int = 50) -> None:
     torch.manual_seed(seed)
     torch.set_num_threads(1)
     envs, tests = gym.make_vec("CartPole-v1", 8), gym.make_vec("CartPole-v1", 10)
@@ -95,7 +95,7 @@ def main(seed: int = 0, prioritized: bool = False) -> None:
         updates_per_step=0.25,
         batch_size=BATCH,
         epoch_steps=2_000,
-        epochs=50,
+        epochs=epochs,
         warmup=1_000,
         before=dqn.anneal,
     )

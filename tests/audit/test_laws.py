@@ -1,4 +1,7 @@
-"""Each law of an update: a right learner keeps it, and a change in one place breaks it."""
+"""Each law of an update: a right learner keeps it, and a change in one place breaks it.
+
+A law that is seen without replays, which start a process each, is looked for without them.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +38,7 @@ def says(report: Report, code: str, *words: str) -> None:
 def test_a_right_learner_has_no_findings_and_no_notes(learner):
     made = learner()
     for _ in range(2):
-        report = audit(made.update, made.batch())
+        report = audit(made.update, made.batch(), replay=False)
         assert (report.findings, report.notes) == ([], [])
 
 
@@ -43,7 +46,12 @@ def test_old_log_probabilities_are_of_the_weights_before_the_first_step():
     ppo = ActorCritic()
     batch = ppo.batch()
     batch.logp_old = batch.logp_old - 0.5
-    says(audit(ppo.update, batch), "TB501 wrong-ratio", "|logp - logp_old| is 0.5 in the mean", "expected 0")
+    says(
+        audit(ppo.update, batch, replay=False),
+        "TB501 wrong-ratio",
+        "|logp - logp_old| is 0.5 in the mean",
+        "expected 0",
+    )
 
 
 def test_old_log_probabilities_are_computed_once():
@@ -54,7 +62,7 @@ def test_old_log_probabilities_are_computed_once():
             batch.logp_old = self.logp(batch.obs, batch.act).detach()
             self.step(self.loss(batch))
 
-    says(audit(put(ppo, "update", update).update, ppo.batch()), "TB501 wrong-ratio", "is 0 again")
+    says(audit(put(ppo, "update", update).update, ppo.batch(), replay=False), "TB501 wrong-ratio", "is 0 again")
 
 
 def test_a_schedule_that_begins_with_zero_changes_nothing_in_the_first_step():
@@ -97,7 +105,12 @@ def test_a_batch_that_is_given_again_may_be_of_older_weights():
 
 def test_a_column_and_rows_are_not_combined():
     ppo = put(ActorCritic(), "value", lambda self, obs: self.critic(obs))
-    says(audit(ppo.update, ppo.batch()), "TB502 all-rows", "(16,) (from returns) and (16, 1) (from obs)", "16 x 16")
+    says(
+        audit(ppo.update, ppo.batch(), replay=False),
+        "TB502 all-rows",
+        "(16,) (from returns) and (16, 1) (from obs)",
+        "16 x 16",
+    )
 
 
 def test_a_loss_over_all_pairs_of_the_same_values_is_meant():
@@ -118,7 +131,7 @@ def test_fields_are_taken_at_the_same_rows():
         logp = self.logp(batch.obs[order], batch.act[order])
         self.step(-((logp - batch.logp_old[order]).exp() * batch.adv).mean())
 
-    report = audit(put(ppo, "update", update).update, ppo.batch())
+    report = audit(put(ppo, "update", update).update, ppo.batch(), replay=False)
     assert "TB503 other-rows" in codes(report)
     assert "meets adv of rows 0, 1, 2.." in str(report)
 
@@ -171,7 +184,7 @@ def test_priorities_are_in_the_order_of_the_sample():
     learner = Prioritized()
     buffer: Any = PrioritizedReplayBuffer(64, alpha=0.6, beta=0.4, random_seed=0)
     buffer.extend(learner.batch())
-    report = audit(learner.update, *buffer.sample(32))
+    report = audit(learner.update, *buffer.sample(32), replay=False)
     assert "priorities of rows" in str(report)
 
 
@@ -221,12 +234,12 @@ def test_groups_are_made_before_rows_are_divided():
             ppo.step(-(ppo.value(part.obs) * adv).mean())
 
     batch = Rewards(uid=objects([n // 4 for n in range(16)]), obs=torch.randn(16, 4), rewards=torch.randn(16))
-    assert "are made of a part of the rows" in str(audit(update, batch).findings)
+    assert "are made of a part of the rows" in str(audit(update, batch, replay=False).findings)
 
 
 def test_a_target_has_no_gradient():
     learner = put(Q(), "bootstrap", lambda self, b: 0.9 * ~b.terminated * self.target(b.obs_next).max(-1).values)
-    says(audit(learner.update, learner.batch()), "TB504 wrong-gradient", "has gradients for target alone")
+    says(audit(learner.update, learner.batch(), replay=False), "TB504 wrong-gradient", "has gradients for target alone")
 
 
 def test_an_advantage_has_no_gradient():
@@ -236,7 +249,7 @@ def test_an_advantage_has_no_gradient():
         adv = batch.returns - self.value(batch.obs)
         self.step(-(self.logp(batch.obs, batch.act) * adv).mean())
 
-    report = audit(put(ppo, "update", update).update, ppo.batch(), skip=["unread-field"])
+    report = audit(put(ppo, "update", update).update, ppo.batch(), skip=["unread-field"], replay=False)
     says(report, "TB504 wrong-gradient", "has a gradient for critic; detach it")
 
 
@@ -247,7 +260,7 @@ def test_a_summand_that_was_detached_teaches_nothing():
         policy = -((self.logp(part.obs, part.act) - part.logp_old).exp() * part.adv).mean()
         return policy + (self.value(part.obs).detach() - part.returns).square().mean()
 
-    report = audit(put(ppo, "loss", loss).update, ppo.batch())
+    report = audit(put(ppo, "loss", loss).update, ppo.batch(), replay=False)
     assert "an optimizer steps critic, but no loss has a gradient for it" in str(report.notes)
     assert "a summand of the loss, from obs, returns, has no gradient" in str(report)
 
@@ -284,12 +297,12 @@ def test_an_optimizer_has_all_of_a_module():
     ppo = ActorCritic()
     ppo.critic = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 1))
     ppo.optim = torch.optim.SGD([*ppo.actor.parameters(), *ppo.critic[0].parameters()], 0.1)
-    says(audit(ppo.update, ppo.batch()), "TB504 wrong-gradient", "although it steps the rest of critic")
+    says(audit(ppo.update, ppo.batch(), replay=False), "TB504 wrong-gradient", "although it steps the rest of critic")
 
 
 def test_gradients_are_those_since_the_last_step():
     ppo = put(ActorCritic(), "step", lambda self, loss: (loss.backward(), self.optim.step()))
-    assert "zero_grad() is missing" in str(audit(ppo.update, ppo.batch()).findings)
+    assert "zero_grad() is missing" in str(audit(ppo.update, ppo.batch(), replay=False).findings)
 
 
 def test_gradients_of_all_micro_batches_get_into_the_step():
@@ -300,7 +313,7 @@ def test_gradients_of_all_micro_batches_get_into_the_step():
         self.optim.step()
 
     speaker = put(Speaker(), "update", update)
-    assert "were removed before a step" in str(audit(speaker.update, speaker.batch()).notes)
+    assert "were removed before a step" in str(audit(speaker.update, speaker.batch(), replay=False).notes)
 
 
 def test_no_gradient_is_left_at_the_end():
@@ -313,7 +326,7 @@ def test_no_gradient_is_left_at_the_end():
                 self.optim.zero_grad()
 
     speaker = put(Speaker(), "update", update)
-    report = audit(speaker.update, speaker.batch())
+    report = audit(speaker.update, speaker.batch(), replay=False)
     assert "no step uses the gradients of the last 2 losses" in str(report.findings)
 
 
@@ -321,19 +334,23 @@ def test_a_loss_is_finite():
     ppo = ActorCritic()
     batch = ppo.batch()
     batch.returns[3] = float("nan")
-    assert "TB510 suspect-values" in codes(audit(ppo.update, batch))
+    assert "TB510 suspect-values" in codes(audit(ppo.update, batch, replay=False))
 
 
 def test_a_target_is_a_copy():
     learner = Q()
     learner.target = learner.net
-    assert "target has the parameters of net itself" in str(audit(learner.update, learner.batch()).findings)
+    assert "target has the parameters of net itself" in str(
+        audit(learner.update, learner.batch(), replay=False).findings
+    )
 
 
 def test_a_target_is_not_stepped():
     learner = Q()
     learner.optim.add_param_group({"params": [*learner.target.parameters()]})
-    assert "an optimizer steps target, which only follows" in str(audit(learner.update, learner.batch()).findings)
+    assert "an optimizer steps target, which only follows" in str(
+        audit(learner.update, learner.batch(), replay=False).findings
+    )
 
 
 def test_the_target_follows_and_not_the_network():
@@ -347,20 +364,24 @@ def test_the_target_follows_and_not_the_network():
             for slow, fast in zip(self.target.parameters(), self.net.parameters(), strict=True):
                 fast.lerp_(slow, 0.05)
 
-    says(audit(put(learner, "update", update).update, learner.batch()), "TB506 wrong-network", "soft update")
+    says(
+        audit(put(learner, "update", update).update, learner.batch(), replay=False),
+        "TB506 wrong-network",
+        "soft update",
+    )
 
 
 def test_a_target_is_called():
     learner = put(
         Q(), "bootstrap", lambda self, b: (0.9 * ~b.terminated * self.net(b.obs_next).max(-1).values).detach()
     )
-    assert "target was never called" in str(audit(learner.update, learner.batch()).findings)
+    assert "target was never called" in str(audit(learner.update, learner.batch(), replay=False).findings)
 
 
 def test_a_policy_gradient_has_a_sign():
     ppo = ActorCritic()
     right = ppo.loss
-    report = audit(put(ppo, "loss", lambda self, part: -right(part)).update, ppo.batch())
+    report = audit(put(ppo, "loss", lambda self, part: -right(part)).update, ppo.batch(), replay=False)
     assert "is a sign wrong?" in str(report.findings)
 
 
@@ -399,7 +420,7 @@ def test_the_smaller_objective_counts():
         ratio = (self.logp(part.obs, part.act) - part.logp_old).exp()
         return -torch.max(ratio * part.adv, ratio.clamp(0.8, 1.2) * part.adv).mean()
 
-    report = audit(put(ppo, "loss", loss).update, ppo.batch(), skip=["wrong-gradient"])
+    report = audit(put(ppo, "loss", loss).update, ppo.batch(), skip=["wrong-gradient"], replay=False)
     says(report, "TB507 wrong-weight", "PPO takes the smaller objective")
 
 
@@ -409,7 +430,7 @@ def test_tokens_outside_the_mask_have_no_effect():
         return -(ratio * part.advantages.amax(1, keepdim=True) * part.response_mask).sum() / total
 
     speaker = put(Speaker(), "loss", loss)
-    report = audit(speaker.update, speaker.batch())
+    report = audit(speaker.update, speaker.batch(), replay=False)
     assert "tokens outside loss_mask have an effect on the loss" in str(report.findings)
 
 
@@ -419,20 +440,22 @@ def test_a_mask_is_not_shifted():
         return -(ratio * part.advantages * part.loss_mask.roll(1, 1)).sum() / total
 
     speaker = put(Speaker(), "loss", loss)
-    report = audit(speaker.update, speaker.batch())
+    report = audit(speaker.update, speaker.batch(), replay=False)
     assert "tokens in loss_mask have no effect on the loss; is a mask shifted?" in str(report.findings)
 
 
 def test_tokens_of_all_micro_batches_weigh_the_same():
     right = Speaker.loss
     speaker = put(Speaker(), "loss", lambda self, part, total: right(self, part, part.loss_mask.sum() * 2))
-    assert "weighs 1." in str(audit(speaker.update, speaker.batch()).findings)
+    assert "weighs 1." in str(audit(speaker.update, speaker.batch(), replay=False).findings)
 
 
 def test_a_sum_over_a_mask_is_divided_by_its_count():
     right = Speaker.loss
     speaker = put(Speaker(), "loss", lambda self, part, total: right(self, part, part.response_mask.sum()))
-    assert "divided by the number of those in response_mask" in str(audit(speaker.update, speaker.batch()).findings)
+    assert "divided by the number of those in response_mask" in str(
+        audit(speaker.update, speaker.batch(), replay=False).findings
+    )
 
 
 def test_weights_are_multiplied_before_the_mean():
@@ -447,7 +470,7 @@ def test_weights_are_multiplied_before_the_mean():
         ppo.step((batch.weight * functional.mse_loss(ppo.value(batch.obs), batch.returns)).mean())
 
     batch = Weighted(obs=torch.randn(8, 4), returns=torch.randn(8), weight=torch.rand(8))
-    says(audit(update, batch), "TB507 wrong-weight", "weight (8,) is multiplied with a mean over rows")
+    says(audit(update, batch, replay=False), "TB507 wrong-weight", "weight (8,) is multiplied with a mean over rows")
 
 
 @pytest.mark.parametrize(
@@ -463,7 +486,7 @@ def test_formulas_that_no_algorithm_has(formula, text):
     ppo = ActorCritic()
     ppo.actor = nn.Linear(4, 3)
     update = put(ppo, "update", lambda self, b: self.step(formula(self.actor(b.obs), b.act))).update
-    report = audit(update, ppo.batch(), skip=["wrong-gradient", "unread-field"])
+    report = audit(update, ppo.batch(), skip=["wrong-gradient", "unread-field"], replay=False)
     assert text in str([*report.findings, *report.notes])
 
 
@@ -473,7 +496,7 @@ def test_nothing_follows_a_terminal_step():
             return 0.99 * self.target(batch.obs_next).max(-1).values
 
     learner = put(Q(), "bootstrap", bootstrap)
-    report = audit(learner.update, learner.batch())
+    report = audit(learner.update, learner.batch(), replay=False)
     says(report, "TB508 wrong-target", "in 4 rows in which the episode has terminated; terminated was not read")
 
 
@@ -525,7 +548,7 @@ def test_the_value_after_a_step_is_that_of_the_next_observation():
             return 0.99 * ~batch.terminated * self.target(batch.obs).max(-1).values
 
     learner = put(Q(), "bootstrap", bootstrap)
-    says(audit(learner.update, learner.batch()), "TB508 wrong-target", "comes from obs, not obs_next")
+    says(audit(learner.update, learner.batch(), replay=False), "TB508 wrong-target", "comes from obs, not obs_next")
 
 
 def test_values_after_the_steps_are_not_those_before_them():
@@ -549,7 +572,7 @@ def test_an_update_reads_the_batch_that_it_is_given():
     def update(batch: Step) -> None:
         ppo.update(first)
 
-    says(audit(update, ppo.batch()), "TB505 unread-field", "never reads the batch that it is given")
+    says(audit(update, ppo.batch(), replay=False), "TB505 unread-field", "never reads the batch that it is given")
 
 
 def test_an_update_may_put_its_batch_into_a_buffer():
@@ -570,7 +593,7 @@ def test_the_values_of_a_target_are_those_of_the_slow_copy():
             return 0.99 * ~batch.terminated * self.net(batch.obs_next).gather(-1, best).squeeze(-1)
 
     learner = put(Q(), "bootstrap", bootstrap)
-    says(audit(learner.update, learner.batch()), "TB508 wrong-target", "are those of net, not of target")
+    says(audit(learner.update, learner.batch(), replay=False), "TB508 wrong-target", "are those of net, not of target")
 
 
 def test_the_return_of_a_terminal_step_is_its_reward():
@@ -599,14 +622,19 @@ def test_obs_and_obs_next_are_transformed_alike():
         self.step(chosen, goal)
 
     learner = put(Q(), "update", update)
-    says(audit(learner.update, learner.batch()), "TB503 other-rows", "target takes obs_next as it is", "after div, sub")
+    says(
+        audit(learner.update, learner.batch(), replay=False),
+        "TB503 other-rows",
+        "target takes obs_next as it is",
+        "after div, sub",
+    )
 
 
 def test_log_probabilities_are_fine_enough():
     ppo = ActorCritic()
     batch = ppo.batch()
     batch.logp_old = batch.logp_old.bfloat16()
-    assert "logp_old is bfloat16" in str(audit(ppo.update, batch).findings)
+    assert "logp_old is bfloat16" in str(audit(ppo.update, batch, replay=False).findings)
 
 
 def test_returns_and_advantages_have_their_own_values():
@@ -618,13 +646,15 @@ def test_returns_and_advantages_have_their_own_values():
         )  # exchanged
         ppo.update(made)
 
-    assert "adv has the values of returns, and returns those of adv" in str(audit(update, ppo.batch()).findings)
+    assert "adv has the values of returns, and returns those of adv" in str(
+        audit(update, ppo.batch(), replay=False).findings
+    )
 
 
 def test_a_field_of_losses_is_read():
     ppo = ActorCritic()
     ppo.loss = lambda part: -(ppo.logp(part.obs, part.act) * part.adv).mean()  # type: ignore[method-assign]
-    report = audit(ppo.update, ppo.batch(), skip=["wrong-gradient"])
+    report = audit(ppo.update, ppo.batch(), skip=["wrong-gradient"], replay=False)
     assert "never logp_old" in str(report.notes)
 
 
@@ -645,14 +675,14 @@ def test_a_field_is_not_changed_in_place_twice():
             returns *= 0.5
             ppo.step(ppo.loss(batch))
 
-    assert "returns is changed in place again" in str(audit(update, ppo.batch()).findings)
+    assert "returns is changed in place again" in str(audit(update, ppo.batch(), replay=False).findings)
 
 
 def test_observations_go_on():
     learner = Q()
     batch = learner.batch()
     batch.obs = batch.obs[:1].expand_as(batch.obs).clone()
-    report = audit(learner.update, batch)
+    report = audit(learner.update, batch, replay=False)
     assert "obs has 1 different rows of 32, but obs_next has 32" in str(report.findings)
     assert "obs is the same at all 32 steps" in str(report.notes)
 

@@ -42,9 +42,9 @@ def test_the_reward_rises(seed, capsys):
 @pytest.mark.parametrize(
     ("program", "arguments"),
     [
-        ("main.py", ["1", "packed"]),
-        ("distributed.py", ["0"]),  # which learns as main.py does without "packed"
-        pytest.param("main.py", ["0"], marks=pytest.mark.release),
+        ("main.py", ["0", "30", "packed"]),
+        ("distributed.py", ["0", "30"]),  # which learns as main.py does without "packed"
+        pytest.param("main.py", ["0", "60"], marks=pytest.mark.release),
     ],
 )
 def test_the_reward_of_several_modules_rises(program, arguments):
@@ -52,20 +52,14 @@ def test_the_reward_of_several_modules_rises(program, arguments):
     done = subprocess.run(run, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     first, *_, last = rewards(done.stdout)
-    assert first < 0.6
-    assert last > 0.9
+    assert last > first + 0.3
 
 
-@pytest.mark.parametrize("example", ["grpo.py", "grpo"])
 @pytest.mark.parametrize("checker", [PLUGIN, CHECKERS["pyright"]], ids=["mypy with the plugin", "pyright"])
-def test_a_strict_checker_has_nothing_to_say(checker, example, tmp_path, kept):
-    folder = tmp_path / "example"
-    if example == "grpo":
-        ignored = shutil.ignore_patterns("__pycache__", "streamed.py")  # Ray is elsewhere.
-        shutil.copytree(EXAMPLES / example, folder, ignore=ignored)
-    else:
-        folder.mkdir()
-        shutil.copy(EXAMPLES / example, folder)
+def test_a_strict_checker_has_nothing_to_say(checker, tmp_path, kept):
+    ignored = shutil.ignore_patterns("__pycache__", "streamed.py")  # Ray is elsewhere.
+    folder = shutil.copytree(EXAMPLES / "grpo", tmp_path / "examples", ignore=ignored)
+    shutil.copy(EXAMPLES / "grpo.py", folder)
     for name, text in checker.settings.items():
         (folder / name).write_text(text, encoding="utf-8")
     if checker is PLUGIN:

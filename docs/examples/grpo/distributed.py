@@ -1,4 +1,4 @@
-"""GRPO in two processes that learn one model: ``python docs/examples/grpo/distributed.py [seed]``."""
+"""GRPO in two processes that learn one model: ``python docs/examples/grpo/distributed.py [seed] [steps]``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tool import PAD, draw_questions
 from typedbatch.bridges.torch_distributed import all_gather
 from typedbatch.rows import balance
 
-RANKS, PROMPTS, LONGEST, STEPS = 2, 16, (2, 4), 60
+RANKS, PROMPTS, LONGEST = 2, 16, (2, 4)
 
 
 def free_port() -> int:
@@ -36,7 +36,7 @@ def add_up_gradients(model: Model) -> None:
             dist.all_reduce(weights.grad)  # pyright: ignore[reportUnknownMemberType]  # torch does not say what it takes
 
 
-def train(rank: int, port: int, seed: int) -> None:
+def train(rank: int, port: int, seed: int, steps: int) -> None:
     """Sample prompts of one's own, gather those of all, and learn from one's share of them."""
     dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=RANKS)
     torch.set_num_threads(1)
@@ -44,7 +44,7 @@ def train(rank: int, port: int, seed: int) -> None:
     model = Model()  # The same in all processes.
     optimizer = make_optimizer(model)
     torch.manual_seed(RANKS * seed + rank)  # pyright: ignore[reportUnknownMemberType]  # torch does not say what it takes
-    for number in range(1, STEPS + 1):
+    for number in range(1, steps + 1):
         own = prepare(model, grade(sample(model, draw_questions(PROMPTS, LONGEST[rank], GROUP, number, rank))))
         batch = all_gather(own, widths="pad", pad_token_id=PAD)
         share = batch[balance(batch.response_mask.sum(1), RANKS)[rank]]
@@ -58,9 +58,9 @@ def train(rank: int, port: int, seed: int) -> None:
     dist.destroy_process_group()
 
 
-def main(seed: int = 0) -> None:
+def main(seed: int = 0, steps: int = 60) -> None:
     """Start the processes, and wait for them."""
-    spawn(train, (free_port(), seed), RANKS)  # type: ignore[no-untyped-call]  # torch has no types for it
+    spawn(train, (free_port(), seed, steps), RANKS)  # type: ignore[no-untyped-call]  # torch has no types for it
 
 
 if __name__ == "__main__":

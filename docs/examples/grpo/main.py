@@ -1,4 +1,4 @@
-"""GRPO in one process: ``python docs/examples/grpo/main.py [seed] [packed]``."""
+"""GRPO in one process: ``python docs/examples/grpo/main.py [seed] [steps] [packed]``."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from rewards import grade
 from rollouts import sample
 from tool import draw_questions
 
-PROMPTS, LONGEST, STEPS = 32, 3, 60
+PROMPTS, LONGEST = 32, 3
 
 
-def main(seed: int = 0, *, packed: bool = False) -> None:
+def main(seed: int = 0, steps: int = 60, *, packed: bool = False) -> None:
     """Train a model, and print how well it does."""
     torch.manual_seed(seed)  # pyright: ignore[reportUnknownMemberType]  # torch does not say what it takes
     torch.set_num_threads(1)
     model = Model()
     optimizer = make_optimizer(model)
-    for number in range(1, STEPS + 1):
+    for number in range(1, steps + 1):
         graded = grade(sample(model, draw_questions(PROMPTS, LONGEST, GROUP, number)))
         batch = prepare(model, graded)
         for _ in range(EPOCHS):
@@ -35,4 +35,4 @@ def main(seed: int = 0, *, packed: bool = False) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:2]), packed="packed" in sys.argv[2:])
+    main(*(int(word) for word in sys.argv[1:] if word != "packed"), packed="packed" in sys.argv)

@@ -1,4 +1,4 @@
-"""GRPO of four actors on Ray, with a stream between them: ``python docs/examples/grpo/streamed.py [seed]``."""
+"""GRPO of four actors on Ray, with a stream between them: ``python docs/examples/grpo/streamed.py [seed] [steps]``."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rollouts import sample
 from tool import PAD, draw_questions
 from typedbatch.bridges.transfer_queue import Stream, open_queue
 
-PROMPTS, LONGEST, STEPS = 16, (2, 3), 35
+PROMPTS, LONGEST = 16, (2, 3)
 ROWS = PROMPTS * GROUP
 
 Weights: TypeAlias = dict[str, Tensor]
@@ -71,7 +71,7 @@ class Consumer:
         return {name: weight.grad for name, weight in self.model.named_parameters() if weight.grad is not None}
 
 
-def main(seed: int = 0) -> None:
+def main(seed: int = 0, steps: int = 35) -> None:
     """Start the actors, add up their gradients, and publish the weights."""
     torch.manual_seed(seed)  # pyright: ignore[reportUnknownMemberType]  # torch does not say what it takes
     model = Model()
@@ -79,7 +79,7 @@ def main(seed: int = 0) -> None:
     with open_queue():
         producers = [ray.remote(Producer).options(num_cpus=0).remote(rank, seed) for rank in range(2)]
         consumers = [ray.remote(Consumer).options(num_cpus=0).remote() for _ in range(2)]
-        for number in range(1, STEPS + 1):
+        for number in range(1, steps + 1):
             weights = ray.put(model.state_dict())  # pyright: ignore[reportUnknownMemberType]  # ray does not say what it takes
             made = [producer.produce.remote(weights, number) for producer in producers]
             rewards = ray.get([consumer.receive.remote(weights, number) for consumer in consumers])

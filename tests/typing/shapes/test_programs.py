@@ -14,7 +14,7 @@ from tests.pairs import programs_in, right_of, wrong_of
 from tests.typing.caches import warm
 from tests.typing.checkers import CHECKERS, MYPYS, call, command_of, with_plugin
 from tests.typing.marks import shown_in
-from tests.typing.versions import installed
+from tests.typing.versions import each, installed
 
 HERE = Path(__file__).parent
 NOT_FOUND = {
@@ -33,24 +33,15 @@ TEXTS = {
 Reports = dict[str, list[tuple[int, str]]]
 
 
-# What the oldest mypy hands to the plugin is seen in two programs; the others are left to a release.
-OLDER = [pytest.param(name, marks=pytest.mark.release) for name in MYPYS[:-1]]
-
-
-@pytest.fixture(scope="module", params=[*OLDER, MYPYS[-1]])
+@pytest.fixture(scope="module", params=each(MYPYS))
 def reports(request: pytest.FixtureRequest, kept: Path, tmp_path_factory: pytest.TempPathFactory) -> Reports:
     """What each mypy prints of every program, by program."""
-    return reported(request.param, list(TEXTS), tmp_path_factory.mktemp("shapes"), kept)
-
-
-def reported(name: str, kinds: list[str], place: Path, kept: Path) -> Reports:
-    """Return the lines that a mypy prints for each program of some kinds."""
-    checker = with_plugin(CHECKERS[name])
+    checker, place = with_plugin(CHECKERS[request.param]), tmp_path_factory.mktemp("shapes")
     (place / "mypy.ini").write_text(checker.settings["mypy.ini"])
-    files = {f"{kind}_{file}": text for kind in kinds for file, text in TEXTS[kind].items()}
+    files = {f"{kind}_{file}": text for kind, texts in TEXTS.items() for file, text in texts.items()}
     for file, text in files.items():
         (place / file).write_text(text, encoding="utf-8")
-    with installed(name):
+    with installed(request.param):
         done = call(checker, [*command_of(checker, warm(kept, checker, place / "cache")), *files], place)
     found: Reports = defaultdict(list)
     for report in map(json.loads, filter(lambda line: line.startswith("{"), done.stdout.splitlines())):
@@ -61,17 +52,7 @@ def reported(name: str, kinds: list[str], place: Path, kept: Path) -> Reports:
 
 
 def test_each_report_is_worded_so(reports: Reports) -> None:
-    assert reports["programs_fail_shapes.py"] == worded()
-
-
-def test_the_oldest_mypy_has_the_same_reports(kept: Path, tmp_path: Path) -> None:
-    found = reported(MYPYS[0], ["programs"], tmp_path, kept)
-    assert (found["programs_fail_shapes.py"], found["programs_pass_shapes.py"]) == (worded(), [])
-
-
-def worded() -> list[tuple[int, str]]:
-    """The reports that a program shows."""
-    return list(shown_in(TEXTS["programs"]["fail_shapes.py"]))
+    assert reports["programs_fail_shapes.py"] == list(shown_in(TEXTS["programs"]["fail_shapes.py"]))
 
 
 def test_nothing_is_said_of_what_is_right(reports: Reports) -> None:
