@@ -8,7 +8,8 @@ import pytest
 
 from tests.pairs import programs_in, right_of, wrong_of
 from tests.program.helpers import found_in, write
-from tests.typing.shapes.test_programs import NOT_FOUND, TEXTS, marked, worded
+from tests.typing.marks import shown_in
+from tests.typing.shapes.test_programs import NOT_FOUND, TEXTS, marked
 
 HERE = Path(__file__).parent / "shapes"
 SHAPES = ("batch-shape", "batch-dtype")
@@ -27,8 +28,9 @@ def lines_of(name, text, folder):
 
 
 def test_each_report_is_worded_as_by_the_plugin(tmp_path):
-    write(tmp_path, {"a.py": TEXTS["programs"]["fail_shapes.py"]})
-    assert [(one.line, f"{one.message}  [{one.code}]") for one in found_in(tmp_path)] == worded()
+    text = TEXTS["programs"]["fail_shapes.py"]
+    write(tmp_path, {"a.py": text})
+    assert [(one.line, f"{one.message}  [{one.code}]") for one in found_in(tmp_path)] == list(shown_in(text))
 
 
 @pytest.mark.parametrize("name", TEXTS["right"])

@@ -11,25 +11,12 @@ from typedbatch._program.arrays.asking import greater
 from typedbatch._program.arrays.distributions import attribute as distribution_attribute
 from typedbatch._program.arrays.sizes import Name, Size, named, number
 from typedbatch._program.arrays.values import Array as Known
-from typedbatch._program.arrays.values import (
-    Distribution,
-    Layer,
-    Many,
-    Several,
-    Span,
-    item_of,
-)
+from typedbatch._program.arrays.values import Distribution, Layer, Many, Several, Span, item_of
 from typedbatch._program.arrays.values import Literal as Plain
 from typedbatch._program.arrays.values import Value as Held
 from typedbatch._program.machine import Machine
 from typedbatch._program.shapes import lift, lower, tried
-from typedbatch._program.values import (
-    Atom,
-    Made,
-    Member,
-    Shaped,
-    Value,
-)  # fmt: skip
+from typedbatch._program.values import Atom, Made, Member, Shaped, Value
 
 MOST_ROUNDS: Final = 16
 """Most items that a loop or comprehension goes through one by one."""

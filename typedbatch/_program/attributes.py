@@ -16,15 +16,7 @@ from typedbatch._program.classes import attribute_of, base_names, declared_field
 from typedbatch._program.containers import OF_TEXT
 from typedbatch._program.fitting import fit_field
 from typedbatch._program.frames import Call
-from typedbatch._program.heap import (
-    BatchObject,
-    BufferObject,
-    DictObject,
-    Field,
-    InstanceObject,
-    Key,
-    ListObject,
-)  # fmt: skip
+from typedbatch._program.heap import BatchObject, BufferObject, DictObject, Field, InstanceObject, Key, ListObject
 from typedbatch._program.judge import OF_VALUES, read_field
 from typedbatch._program.machine import Machine
 from typedbatch._program.outside import KEEPS_NOTHING

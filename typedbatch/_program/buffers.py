@@ -10,16 +10,7 @@ from typedbatch._program.heap import BufferObject, Field
 from typedbatch._program.judge import has_in, lacks, made_at
 from typedbatch._program.library import join
 from typedbatch._program.machine import Machine
-from typedbatch._program.values import (
-    ARRAY,
-    UNKNOWN,
-    Atom,
-    Class,
-    External,
-    Ref,
-    Value,
-    union,
-)  # fmt: skip
+from typedbatch._program.values import ARRAY, UNKNOWN, Atom, Class, External, Ref, Value, union
 
 _ROLLOUT: Final = ("obs", "act", "rew", "terminated", "truncated")
 """Fields that a buffer needs of every batch."""

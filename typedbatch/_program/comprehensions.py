@@ -9,12 +9,7 @@ from typedbatch._program import array_members
 from typedbatch._program.calls import Calls
 from typedbatch._program.guards import names_in
 from typedbatch._program.heap import Key
-from typedbatch._program.values import (
-    UNKNOWN,
-    Value,
-    literal_of,
-    union,
-)  # fmt: skip
+from typedbatch._program.values import UNKNOWN, Value, literal_of, union
 
 _Comprehension = ast.ListComp | ast.SetComp | ast.GeneratorExp | ast.DictComp
 

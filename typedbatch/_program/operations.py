@@ -13,25 +13,14 @@ from typedbatch._program.arrays.elementwise import BITS, COMPARISONS, binary, in
 from typedbatch._program.arrays.layers import contradiction
 from typedbatch._program.arrays.operators import operate
 from typedbatch._program.arrays.sizes import Name, Size
-from typedbatch._program.arrays.values import (
-    Arguments,
-    Distribution,
-    Layer,
-    Scalar,
-    Several,
-)
+from typedbatch._program.arrays.values import Arguments, Distribution, Layer, Scalar, Several
 from typedbatch._program.arrays.values import Array as Known
 from typedbatch._program.arrays.values import Value as Held
 from typedbatch._program.frames import Call
 from typedbatch._program.heap import ListObject
 from typedbatch._program.machine import Machine
 from typedbatch._program.shapes import lift, lower, tried
-from typedbatch._program.values import (
-    ARRAY,
-    Atom,
-    Value,
-    constant,
-)  # fmt: skip
+from typedbatch._program.values import ARRAY, Atom, Value, constant
 
 _ORDERS: Final[dict[str, Callable[[int, int], bool]]] = {
     "==": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge,

@@ -9,9 +9,7 @@ from typing import Final
 from typedbatch._program.arrays.asking import MOST
 from typedbatch._program.arrays.dtypes import dtype_named, of_python
 from typedbatch._program.arrays.sizes import Name, Size, number
-from typedbatch._program.arrays.values import (
-    UNKNOWN as UNKNOWN_AXIS,
-)
+from typedbatch._program.arrays.values import UNKNOWN as UNKNOWN_AXIS
 from typedbatch._program.arrays.values import (
     Arguments,
     Distribution,
@@ -32,18 +30,7 @@ from typedbatch._program.classes import attribute_of
 from typedbatch._program.frames import Call
 from typedbatch._program.heap import InstanceObject, ListObject
 from typedbatch._program.machine import Machine
-from typedbatch._program.values import (
-    ARRAY,
-    Array,
-    Atom,
-    External,
-    Literal,
-    Made,
-    Ref,
-    Shaped,
-    Value,
-    constant,
-)  # fmt: skip
+from typedbatch._program.values import ARRAY, Array, Atom, External, Literal, Made, Ref, Shaped, Value, constant
 
 _DEEPEST: Final = 3
 ELLIPSIS: Final = Made("builtins.Ellipsis", Plain(...))

@@ -13,10 +13,7 @@ from typedbatch._program.arrays.values import Array as Known
 from typedbatch._program.arrays.values import MismatchError, Record
 from typedbatch._program.frames import Frame
 from typedbatch._program.judge import need
-from typedbatch._program.values import (
-    Code,
-    Value,
-)  # fmt: skip
+from typedbatch._program.values import Code, Value
 from typedbatch._program.vocabulary import last_name
 
 

@@ -19,12 +19,15 @@ from mypy.nodes import (
     Decorator,
     ExpressionStmt,
     FuncDef,
+    ImportAll,
+    ImportFrom,
     MypyFile,
     NameExpr,
 )
 from mypy.plugin import FunctionContext
 from mypy.types import CallableType, NoneType, Type
 
+from typedbatch._program.source import counts
 from typedbatch.mypy.batches.questions import unanswered
 from typedbatch.mypy.declared import declares_result
 from typedbatch.mypy.engine.flow import go_through, of_module
@@ -61,7 +64,7 @@ def note(api: Any) -> None:
     tree, around = module_around(api), function_around(api)
     if tree is None or around in _pending.get(tree, ()) or not is_reported(api):
         return
-    if (isinstance(around, FuncDef) and around.name == _LAST) or not _is_of_program(tree, api):
+    if (isinstance(around, FuncDef) and around.name == _LAST) or not _counts(tree, api):
         return
     _pending.setdefault(tree, {})[around] = None
     put_off(api, _LAST, lambda: _last(api, tree))
@@ -89,6 +92,18 @@ _expected: dict[str, MypyFile] = {}
 
 def _is_of_program(tree: MypyFile, api: Any) -> bool:
     return TEXTS in tree.names or is_of_program(tree, api)
+
+
+def _counts(tree: MypyFile, api: Any) -> bool:
+    """Return whether a file is of a program, or would be if its text were valid, as it may not be while it is typed."""
+    names = [
+        name
+        for one in tree.imports
+        for name in (
+            [one.id] if isinstance(one, (ImportFrom, ImportAll)) else [id_ for id_, _ in getattr(one, "ids", ())]
+        )
+    ]
+    return any(map(counts, names)) or _is_of_program(tree, api)
 
 
 def _last(api: Any, tree: MypyFile) -> FuncDef:
