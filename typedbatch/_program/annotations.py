@@ -11,7 +11,7 @@ from typedbatch._program.arrays.declared import Declared, shape_in
 from typedbatch._program.arrays.dtypes import JAXTYPING, Dtypes, dtype_named
 from typedbatch._program.arrays.held import array_of
 from typedbatch._program.arrays.sizes import Name, named
-from typedbatch._program.arrays.values import Array, Record, Scalar
+from typedbatch._program.arrays.values import Array, Record, Scalar, each
 from typedbatch._program.attributes import Attributes
 from typedbatch._program.classes import attribute_of, base_names, declared_arrays, declared_fields, lineage
 from typedbatch._program.heap import InstanceObject, Object
@@ -202,7 +202,7 @@ class Annotations(Attributes):
                     return self.list_of(None, self.annotated(elements[0]))
                 return self.list_of([self.annotated(one) for one in elements], is_tuple=True)
             if outer in _OF_ELEMENTS and elements:
-                held = shapes.each(shapes.lift(self, element := self.annotated(elements[0])))
+                held = each(shapes.lift(self, element := self.annotated(elements[0])))
                 return self.list_of(None, element if held is None else shapes.lower(held))
         classes = self.classes_in(node)
         if name and classes == [External("builtins.int")]:

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 import ast
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 from typedbatch._program.arrays import indexing, tables
 from typedbatch._program.arrays.asking import greater
 from typedbatch._program.arrays.distributions import attribute as distribution_attribute
-from typedbatch._program.arrays.sizes import Name, Size, named, number
+from typedbatch._program.arrays.sizes import Name, named, number
 from typedbatch._program.arrays.values import Array as Known
-from typedbatch._program.arrays.values import Distribution, Layer, Many, Several, Span, item_of
-from typedbatch._program.arrays.values import Literal as Plain
-from typedbatch._program.arrays.values import Value as Held
+from typedbatch._program.arrays.values import Distribution, Layer, Many, Several, Span, item_at, item_of, named_part
 from typedbatch._program.machine import Machine
 from typedbatch._program.shapes import lift, lower, tried
 from typedbatch._program.values import Atom, Made, Member, Shaped, Value
 
 MOST_ROUNDS: Final = 16
 """Most items that a loop or comprehension goes through one by one."""
-_NAMED_RESULTS: Final = {"values": 0, "indices": 1}
 
 
 def item(machine: Machine, value: Value, index: Value, node: ast.AST) -> Value | None:
@@ -30,7 +27,7 @@ def item(machine: Machine, value: Value, index: Value, node: ast.AST) -> Value |
         found = tried(machine, node, lambda: indexing.take(held, lift(machine, index)))
         return lower(_named(machine, found) if isinstance(found, Known) else held.shaped(None))
     if isinstance(held, Several):
-        return lower(_item_of(held, lift(machine, index)))
+        return lower(item_at(held, lift(machine, index)))
     if isinstance(held, Many):
         return lower(held if isinstance(lift(machine, index), Span) else held.item)
     return None
@@ -49,34 +46,6 @@ def _named(machine: Machine, array: Known) -> Known:
             for axis in axes
         ]
     )
-
-
-def _item_of(held: Several, index: Held) -> Held:
-    if isinstance(index, Size):
-        at = index.number
-        return held.items[at] if at is not None and -len(held.items) <= at < len(held.items) else None
-    if isinstance(index, Span):
-        bounds = _slice_of(index)
-        return None if bounds is None else Several(held.items[bounds], held.listed)
-    return None
-
-
-def bounds_of(machine: Machine, index: Value) -> slice | None:
-    """Return a slice whose bounds are known, or None."""
-    span = lift(machine, index)
-    return _slice_of(span) if isinstance(span, Span) else None
-
-
-def _slice_of(span: Span) -> slice | None:
-    parts = [_bound(part) for part in (span.start, span.stop, span.step)]
-    return None if any(isinstance(part, str) for part in parts) or parts[2] == 0 else slice(*parts)
-
-
-def _bound(part: Held) -> Any:
-    """Return a bound of a slice; a text if it is not known."""
-    if isinstance(part, Size) and part.number is not None:
-        return part.number
-    return None if isinstance(part, Plain) and part.value is None else "unknown"
 
 
 def set_item(machine: Machine, value: Value, index: Value, given: Value, node: ast.AST) -> None:
@@ -131,10 +100,7 @@ def attribute(machine: Machine, atom: Shaped | Made, name: str, node: ast.AST | 
             return (Member(atom, name),)
         return lower(tried(machine, node, lambda: tables.attribute_of(held, name)), ())
     if isinstance(held, Several):
-        at = held.names.index(name) if name in held.names else None
-        if at is None and name in _NAMED_RESULTS and len(held.items) == 2:
-            at = _NAMED_RESULTS[name]
-        return None if at is None else lower(held.items[at])
+        return lower(named_part(held, name), ())
     if isinstance(held, Distribution):
         if name in tables.OF_DISTRIBUTIONS:
             return (Member(atom, name),)

@@ -10,7 +10,7 @@ from typedbatch._program import array_members, batch_arrays, report, shapes
 from typedbatch._program.arrays.making import DRAWS
 from typedbatch._program.arrays.tables import HOLDS_LAYERS, KEEPS_LAYER
 from typedbatch._program.arrays.values import Array as Known
-from typedbatch._program.arrays.values import Layer
+from typedbatch._program.arrays.values import Layer, Span, bounds_of
 from typedbatch._program.buffers import row_of
 from typedbatch._program.classes import attribute_of, base_names, declared_fields, is_module, overrides_of
 from typedbatch._program.containers import OF_TEXT
@@ -343,7 +343,8 @@ class Attributes(Machine):
                 return union((self.copy_batch(atom, may_be_field=True), *nested, *batch.rest))
             case ListObject() as found:
                 if isinstance(syntax, ast.Slice):
-                    bounds = array_members.bounds_of(self, index)
+                    span = shapes.lift(self, index)
+                    bounds = bounds_of(span) if isinstance(span, Span) else None
                     is_known = found.items is not None and bounds is not None
                     items = found.items[bounds] if found.items is not None and bounds is not None else None
                     return self.list_of(items, () if is_known else found.any_item, is_tuple=found.is_tuple)

@@ -41,7 +41,7 @@ def call_list_member(machine: Machine, ref: Ref, name: str, call: Call) -> Value
         given = call.args[-1] if call.args else UNKNOWN
         known, element = (None, given) if name == "insert" else machine.iterate(given, call.node)
         items = _list(machine, ref, union(element, *(known or ())))
-        is_one = len(given) == 1 and ref not in machine.many and name in ("extend", "+=")
+        is_one = len(given) == 1 and ref not in machine.many and name == "extend"
         if items is not None and known is not None and is_one and machine.is_certain():
             _written(machine, ref).items = (*items, *known)
         return NONE

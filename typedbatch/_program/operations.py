@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from operator import eq, ge, gt, le, lt, ne
 from typing import Final
 
@@ -12,8 +12,8 @@ from typedbatch._program.arrays.dtypes import INTS, is_in
 from typedbatch._program.arrays.elementwise import BITS, COMPARISONS, binary, in_place, invert
 from typedbatch._program.arrays.layers import contradiction
 from typedbatch._program.arrays.operators import operate
-from typedbatch._program.arrays.sizes import Name, Size
-from typedbatch._program.arrays.values import Arguments, Distribution, Layer, Scalar, Several
+from typedbatch._program.arrays.sizes import Size
+from typedbatch._program.arrays.values import Arguments, Distribution, Layer, Scalar, Several, names_of
 from typedbatch._program.arrays.values import Array as Known
 from typedbatch._program.arrays.values import Value as Held
 from typedbatch._program.frames import Call
@@ -68,23 +68,12 @@ def _take_comparison(machine: Machine, sign: str, one: Held, other: Held) -> Non
     """Take note that sizes are compared, which may be the same from here on."""
     both = (one, other)
     if sign in ("==", "!=") and not any(isinstance(held, Size) and held.number == 0 for held in both):
-        machine.compared.update(name for held in both for name in _names_in(held))
+        machine.compared.update(name for held in both for name in names_of(held))
 
 
 def take_question(machine: Machine, value: Value) -> None:
     """Take note that a program asks something about sizes, which may be the same from here on."""
-    machine.compared.update(_names_in(lift(machine, value)))
-
-
-def _names_in(held: Held) -> Iterable[Name]:
-    if isinstance(held, Size):
-        yield from held.names()
-    elif isinstance(held, Known):
-        for axis in held.axes or ():
-            yield from _names_in(axis.size)
-    elif isinstance(held, Several):
-        for item in held.items:
-            yield from _names_in(item)
+    machine.compared.update(names_of(lift(machine, value)))
 
 
 def negated(machine: Machine, value: Value, node: ast.UnaryOp) -> Value | None:
@@ -113,7 +102,7 @@ def note_bits(machine: Machine, node: ast.BinOp) -> None:
     """Take note of ``~`` beside ``&`` and ``|`` of a whole number, which is meant for bits."""
     if SIGNS[type(node.op)] in BITS:
         for operand, other in ((node.left, node.right), (node.right, node.left)):
-            if isinstance(operand, ast.UnaryOp):
+            if isinstance(operand, ast.UnaryOp) and isinstance(operand.op, ast.Invert):
                 with machine.silently():
                     held = lift(machine, machine.evaluate(other))
                 if isinstance(held, Size) or (isinstance(held, Known) and is_in(held.dtypes, INTS)):

@@ -8,8 +8,7 @@ from typing import Final
 
 from typedbatch._program.arrays.asking import MOST
 from typedbatch._program.arrays.dtypes import dtype_named, of_python
-from typedbatch._program.arrays.sizes import Name, Size, number
-from typedbatch._program.arrays.values import UNKNOWN as UNKNOWN_AXIS
+from typedbatch._program.arrays.sizes import Size, number
 from typedbatch._program.arrays.values import (
     Arguments,
     Distribution,
@@ -21,7 +20,9 @@ from typedbatch._program.arrays.values import (
     Scalar,
     Several,
     Span,
+    filled_in,
     join,
+    without,
 )
 from typedbatch._program.arrays.values import Array as Known
 from typedbatch._program.arrays.values import Literal as Plain
@@ -114,35 +115,12 @@ def lower(held: Held, unknown: Value = ARRAY) -> Value:
             return unknown
 
 
-def without(held: Held, names: set[Name]) -> Held:
-    """Return a value in which sizes of some names are not known."""
-    if isinstance(held, Size):
-        return None if held.names() & names else held
-    if isinstance(held, Known) and held.axes is not None:
-        return held.shaped([UNKNOWN_AXIS if a.size is not None and a.size.names() & names else a for a in held.axes])
-    if isinstance(held, Several):
-        return Several(tuple(without(item, names) for item in held.items), held.listed, held.names)
-    if isinstance(held, Many):
-        return Many(without(held.item, names))
-    return held
-
-
-def each(held: Held) -> Held:
-    """Return an item of many: sizes with names are those of each, and may differ."""
-    if isinstance(held, Known) and held.axes is not None:
-        return held.shaped([a if a.size is None or a.size.number is not None else UNKNOWN_AXIS for a in held.axes])
-    return held
-
-
 def filled(machine: Machine, value: Value, said: Known) -> Value:
     """Return an array with the sizes that only its declaration knows."""
     held = lift(machine, value)
     if not isinstance(held, Known):
         return lower(said) if held is None else value
-    if held.axes is None or said.axes is None or len(held.axes) != len(said.axes):
-        return lower(said if held.axes is None else held)
-    axes = [two if one.size is None else one for one, two in zip(held.axes, said.axes, strict=True)]
-    return lower(held.shaped(axes))
+    return lower(said if held.axes is None else filled_in(held, said))
 
 
 def unranked(machine: Machine, value: Value) -> Value:

@@ -97,7 +97,7 @@ def arrays_of(cls: object) -> Mapping[str, ShippedArray]:
         option = field.options[0]
         dtypes = _dtypes_of(option.dtypes)
         shape = {Steps.ONE: ONE_PER_STEP, Steps.FIRST: STEPS_FIRST}.get(field.steps)
-        if (shape is None and not option.shape.dims[:1]) or not option.shape.dims[0].implied:
+        if not option.shape.dims or not option.shape.dims[0].implied:
             shape = option.shape
         if shape is not None:
             array = DeclaredArray(shape, dtypes, torch=option.kind is Kind.TENSOR)

@@ -35,7 +35,6 @@ from typedbatch.batch import Batch
 
 _ROUNDS: Final = 3
 """Rounds of a loop. In all but the last, what a condition guards is not reported."""
-_MOST_ROUNDS: Final = 16
 
 
 class Statements(Contexts):
@@ -348,7 +347,7 @@ class Statements(Contexts):
         items, element = self.iterate(iterated, node.iter)
         if not self.is_alive():
             return
-        if items is not None and len(items) <= _MOST_ROUNDS:
+        if items is not None and len(items) <= array_members.MOST_ROUNDS:
             self._loop(node, [partial(self.assign, node.target, item) for item in items], is_known=True)
             later, element = self.iterate(iterated, node.iter)
             if self.is_alive() and later != items:  # It has grown meanwhile.

@@ -55,7 +55,7 @@ HOLDS_LAYERS: Final = frozenset({"_modules", "_parameters", "_buffers"})
 TRANSFORMS: Final = frozenset({"grad", "hessian", "jacfwd", "jacrev", "value_and_grad", "vmap"})
 """Decorators of torch after which a function takes or returns other shapes than it declares."""
 CHANGES_LAYER: Final = frozenset({
-    "append", "extend", "insert", "load_state_dict_", "pop", "register_forward_hook", "register_forward_pre_hook",
+    "append", "extend", "insert", "pop", "register_forward_hook", "register_forward_pre_hook",
     "set_submodule", "__setitem__", "__delitem__", "add_module", "register_module", "register_parameter",
 })  # fmt: skip
 """Methods that change a layer, or what it returns."""

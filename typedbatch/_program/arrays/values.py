@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -29,7 +29,7 @@ class Axis:
 
     @property
     def one(self) -> bool:
-        """Whether its size is known to be 1."""
+        """Whether the size is known to be 1."""
         return self.size is not None and self.size.number == 1
 
     def __str__(self) -> str:
@@ -338,3 +338,76 @@ def item_of(value: Value) -> Value:
             out = join(out, item)
         return out
     return None
+
+
+def named_part(value: Several, name: str) -> Value:
+    """Return an item of a named tuple, or of the pair of values and indices that an operation returned."""
+    if name in value.names:
+        return value.items[value.names.index(name)]
+    at = {"values": 0, "indices": 1}.get(name)
+    return value.items[at] if at is not None and len(value.items) == 2 else None
+
+
+def item_at(value: Several, index: Value) -> Value:
+    """Return the item of a tuple at a position, or the tuple of those of a slice; None if that is not known."""
+    if isinstance(index, Size):
+        at = index.number
+        return value.items[at] if at is not None and -len(value.items) <= at < len(value.items) else None
+    bounds = bounds_of(index) if isinstance(index, Span) else None
+    return None if bounds is None else Several(value.items[bounds], value.listed)
+
+
+def bounds_of(span: Span) -> slice | None:
+    """Return a slice whose bounds are known, or None."""
+    parts: list[int | None] = []
+    for part in (span.start, span.stop, span.step):
+        if not is_none(part) and (not isinstance(part, Size) or part.number is None):
+            return None
+        parts.append(part.number if isinstance(part, Size) else None)
+    return None if parts[2] == 0 else slice(*parts)
+
+
+def names_of(value: Value) -> Iterator[Name]:
+    """Yield the names of all sizes in a value."""
+    if isinstance(value, Size):
+        yield from value.names()
+    elif isinstance(value, Array):
+        for axis in value.axes or ():
+            yield from names_of(axis.size)
+    elif isinstance(value, Several):
+        for item in value.items:
+            yield from names_of(item)
+    elif isinstance(value, Many):
+        yield from names_of(value.item)
+
+
+def without(value: Value, names: Set[Name]) -> Value:
+    """Return a value in which sizes of some names are not known."""
+    if isinstance(value, Size):
+        return None if value.names() & names else value
+    if isinstance(value, Array) and value.axes is not None:
+        axes = [UNKNOWN if axis.size is not None and axis.size.names() & names else axis for axis in value.axes]
+        return value.shaped(axes)
+    if isinstance(value, Several):
+        return replace(value, items=tuple(without(item, names) for item in value.items))
+    if isinstance(value, Many):
+        return replace(value, item=without(value.item, names))
+    if isinstance(value, Record) and any(name.scope == value.scope for name in names):
+        return None
+    return value
+
+
+def each(item: Value) -> Value:
+    """Return an item of many: sizes with names are those of each, and may differ."""
+    if isinstance(item, Array) and item.axes is not None:
+        return item.shaped(
+            [axis if axis.size is None or axis.size.number is not None else UNKNOWN for axis in item.axes]
+        )
+    return item
+
+
+def filled_in(value: Array, said: Array) -> Array:
+    """Return an array with the sizes that only its declaration knows."""
+    if value.axes is None or said.axes is None or len(value.axes) != len(said.axes):
+        return value
+    return value.shaped([two if one.size is None else one for one, two in zip(value.axes, said.axes, strict=True)])

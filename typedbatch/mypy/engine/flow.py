@@ -15,7 +15,7 @@ from typedbatch._program.arrays.elementwise import in_place
 from typedbatch._program.arrays.held import bind, learn_run
 from typedbatch._program.arrays.operators import operate
 from typedbatch._program.arrays.sizes import Ranks, Size
-from typedbatch._program.arrays.values import Array, Literal, MismatchError, Record, Value, join
+from typedbatch._program.arrays.values import Array, Literal, MismatchError, Record, Value, filled_in, join
 from typedbatch.mypy.batches.content import NOTHING, Content, Items, Object, Ref
 from typedbatch.mypy.batches.needs import Needs
 from typedbatch.mypy.declared import declared_by
@@ -482,13 +482,6 @@ def of_module(api: Any, report: Report, tree: MypyFile) -> None:
     Flow(api, report, known, of_module=True, root=tree).statements(
         [one for one in tree.defs if not isinstance(one, elsewhere)]
     )
-
-
-def filled_in(value: Array, said: Array) -> Array:
-    """Return an array with the sizes that only its annotation knows."""
-    if value.axes is None or said.axes is None or len(value.axes) != len(said.axes):
-        return value
-    return value.shaped([two if one.size is None else one for one, two in zip(value.axes, said.axes, strict=True)])
 
 
 def _dtype(value: Array) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from functools import reduce
 from typing import Any
@@ -16,7 +16,6 @@ from typedbatch._program.arrays.declared import Declared
 from typedbatch._program.arrays.held import array_of
 from typedbatch._program.arrays.sizes import Name, Ranks, Size, named, new_scope, number
 from typedbatch._program.arrays.values import (
-    UNKNOWN,
     Array,
     Layer,
     Layers,
@@ -26,7 +25,10 @@ from typedbatch._program.arrays.values import (
     Several,
     Span,
     Value,
+    each,
     join,
+    names_of,
+    without,
 )
 from typedbatch.mypy.batches.content import Content, Field, Object, Ref
 from typedbatch.mypy.batches.merging import Decide, joined_objects, nothing_decides, renamed
@@ -130,7 +132,7 @@ class Known:
     def forget(self, names: set[Name]) -> None:
         """Sizes that were compared with others may be those, from here on."""
         if names:
-            self.values = {key: _without(value, names) for key, value in self.values.items()}
+            self.values = {key: without(value, names) for key, value in self.values.items()}
 
     def forget_names_of(self, scope: int) -> None:
         """What belongs to an object is given other sizes."""
@@ -203,11 +205,11 @@ class Known:
             names = names_of_tuple(proper)
             if names and not owner.called:
                 owner = Record(proper.partial_fallback, self.scope(node))  # whose names are its own
-            each = enumerate(proper.items)
-            return Several(tuple(self.declared(item, owner, (node, at), depth - 1) for at, item in each), names=names)
+            parts = enumerate(proper.items)
+            return Several(tuple(self.declared(item, owner, (node, at), depth - 1) for at, item in parts), names=names)
         if isinstance(proper, Instance) and proper.type.fullname in _LOOPED and proper.args:
             item = self.declared(proper.args[0], owner, (node, "item"), depth - 1)
-            return Many(_each(item)) if item is not None else None
+            return Many(each(item)) if item is not None else None
         return self.of_type(proper, node, is_declared=True)
 
     def rows_of(self, record: Record, type_: Type | None, node: Node, index: Value) -> Value:
@@ -247,48 +249,10 @@ def replaced(value: Value, old: Object, new: Object) -> Value:
     return replace(value, item=replaced(value.item, old, new)) if isinstance(value, Many) else renamed(value, old, new)
 
 
-def _each(item: Value) -> Value:
-    """An item of many: sizes with names are those of each, and may differ."""
-    if isinstance(item, Array) and item.axes is not None:
-        return item.shaped(
-            [axis if axis.size is None or axis.size.number is not None else UNKNOWN for axis in item.axes]
-        )
-    return item
-
-
 def _has_layers(value: Value) -> bool:
     if isinstance(value, Several):
         return any(map(_has_layers, value.items))
     return isinstance(value, (Layer, Layers)) or (isinstance(value, Many) and _has_layers(value.item))
-
-
-def names_of(value: Value) -> Iterator[Name]:
-    """Names of all sizes in a value."""
-    if isinstance(value, Size):
-        yield from value.names()
-    elif isinstance(value, Array):
-        for axis in value.axes or ():
-            yield from names_of(axis.size)
-    elif isinstance(value, Several):
-        for item in value.items:
-            yield from names_of(item)
-    elif isinstance(value, Many):
-        yield from names_of(value.item)
-
-
-def _without(value: Value, names: set[Name]) -> Value:
-    if isinstance(value, Size):
-        return None if value.names() & names else value
-    if isinstance(value, Array) and value.axes is not None:
-        axes = [UNKNOWN if axis.size is not None and axis.size.names() & names else axis for axis in value.axes]
-        return value.shaped(axes)
-    if isinstance(value, Several):
-        return replace(value, items=tuple(_without(item, names) for item in value.items))
-    if isinstance(value, Many):
-        return replace(value, item=_without(value.item, names))
-    if isinstance(value, Record) and any(name.scope == value.scope for name in names):
-        return None
-    return value
 
 
 def is_batch(info: TypeInfo) -> bool:

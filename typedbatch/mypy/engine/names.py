@@ -12,9 +12,8 @@ from mypy.patterns import Pattern
 
 from typedbatch._program.arrays.sizes import Name, Size
 from typedbatch._program.arrays.tables import RESHAPED_IN_PLACE
-from typedbatch._program.arrays.values import Array
+from typedbatch._program.arrays.values import Array, names_of
 from typedbatch.mypy.batches.handing import leaves_alone
-from typedbatch.mypy.engine.known import names_of
 from typedbatch.mypy.nodes import last_name, nodes_in, walk
 
 if TYPE_CHECKING:

@@ -32,8 +32,10 @@ from typedbatch._program.arrays.values import (
     Several,
     Span,
     Value,
+    item_at,
     item_of,
     join,
+    named_part,
 )
 from typedbatch.mypy.batches.content import NOTHING, Choice, Items, Ref
 from typedbatch.mypy.batches.derived import anything, retyped
@@ -57,7 +59,6 @@ from typedbatch.mypy.types.fields import alternatives
 LEFT_OUT = Literal(None)
 _TYPED = (nodes.CallExpr, nodes.OpExpr, nodes.IndexExpr, nodes.ComparisonExpr)
 _PLAIN = ("builtins.float", "builtins.int", "builtins.bool")
-_NAMED_RESULTS = {"values": 0, "indices": 1}
 
 
 class Reading:
@@ -179,10 +180,8 @@ class Reading:
             return self.tried(lambda: attribute_of(owner, node.name))
         if isinstance(owner, Distribution):
             return attribute(owner, node.name)
-        if isinstance(owner, Several) and node.name in owner.names:
-            return owner.items[owner.names.index(node.name)]
-        if isinstance(owner, Several) and node.name in _NAMED_RESULTS and len(owner.items) == 2:
-            return owner.items[_NAMED_RESULTS[node.name]]
+        if isinstance(owner, Several) and (part := named_part(owner, node.name)) is not None:
+            return part
         if isinstance(owner, Layer):
             return owner.attributes.get(node.name)
         if isinstance(owner, Record):
@@ -209,7 +208,7 @@ class Reading:
         if isinstance(base, Array):
             return self.tried(lambda: indexing.take(base, index)) or base.shaped(None)
         if isinstance(base, Several):
-            return _item_of(base, index)
+            return item_at(base, index)
         if isinstance(base, Layers) and isinstance(index, Literal):
             return base.by_name.get(index.value)
         if isinstance(base, Many):
@@ -509,16 +508,3 @@ def _may_be_text(item: ProperType) -> bool:
     return isinstance(item, Instance) and (
         item.type.has_base("builtins.str") or item.type.fullname == "builtins.object"
     )
-
-
-def _item_of(base: Several, index: Value) -> Value:
-    if isinstance(index, Size):
-        at = index.number
-        return base.items[at] if at is not None and -len(base.items) <= at < len(base.items) else None
-    if isinstance(index, Span):
-        parts = (index.start, index.stop, index.step)
-        bounds = [part.number if isinstance(part, Size) else None for part in parts]
-        plain = [isinstance(part, Size) == (bound is not None) for part, bound in zip(parts, bounds, strict=True)]
-        if all(plain) and all(isinstance(part, (Size, Literal)) for part in parts) and bounds[2] != 0:
-            return Several(base.items[slice(*bounds)], base.listed)
-    return None

@@ -1,4 +1,4 @@
-"""What is said of a mistake, and where."""
+"""Reports of a function, one at most for each place."""
 
 from __future__ import annotations
 
