@@ -25,6 +25,8 @@ from typedbatch._program.values import (
     Class,
     External,
     Function,
+    Kind,
+    Kinds,
     Method,
     Ref,
     Result,
@@ -37,7 +39,7 @@ from typedbatch.batch import Batch
 from typedbatch.errors import DeclarationError
 from typedbatch.schema.dims import Dim, Shape, Sort
 
-_OF_ELEMENTS: Final = frozenset({
+OF_ELEMENTS: Final = frozenset({
     "AsyncGenerator", "AsyncIterable", "AsyncIterator", "Collection", "Generator", "Iterable", "Iterator", "List",
     "MutableSequence", "Sequence", "Set", "deque", "frozenset", "list", "set",
 })  # fmt: skip
@@ -85,6 +87,42 @@ class Annotations(Attributes):
                 return [value[0]] if len(value) == 1 and isinstance(value[0], (Class, External)) else None
             case _:
                 return None
+
+    def kinds_in(self, node: ast.expr) -> Kinds | None:
+        """Return the classes that an annotation names, with type arguments; None where it may be something else."""
+        node = _parsed(node)
+        match node:
+            case ast.Constant(value=None):
+                return (Kind(External("builtins.None")),)
+            case ast.BinOp(op=ast.BitOr(), left=left, right=right):
+                one, other = self.kinds_in(left), self.kinds_in(right)
+                return None if one is None or other is None else one + other
+            case ast.Subscript(value=outer, slice=inner):
+                parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
+                return self._kinds_of(node, outer, parts)
+            case ast.Name() | ast.Attribute():
+                found = self._meant(node)
+                if isinstance(found, Annotation):
+                    return (Kind(External("torch.Tensor" if found.declared.torch else "numpy.ndarray")),)
+                if isinstance(found, External) and found.name in _ARRAYS:
+                    return (Kind(External("torch.Tensor" if _ARRAYS[found.name] else "numpy.ndarray")),)
+                return (Kind(found),) if isinstance(found, (Class, External)) else None
+            case _:
+                return None
+
+    def _kinds_of(self, node: ast.expr, outer: ast.expr, parts: list[ast.expr]) -> Kinds | None:
+        name = last_name(outer)
+        if name in _TRANSPARENT:
+            kinds = self.kinds_in(parts[0])
+            return kinds if kinds is None or name != "Optional" else (*kinds, Kind(External("builtins.None")))
+        with self.silently():
+            declared = self.declared_array(node)
+        if declared is not None:
+            return (Kind(External("torch.Tensor" if declared.torch else "numpy.ndarray")),)
+        found = self._meant(outer)
+        if not isinstance(found, (Class, External)):
+            return None
+        return (Kind(found, tuple(map(self.kinds_in, parts))),)
 
     def declared_array(self, node: ast.expr | None) -> Declared | None:
         """Return the array that an annotation declares; of a union with None, the array."""
@@ -201,7 +239,7 @@ class Annotations(Attributes):
                 if any(isinstance(one, ast.Constant) for one in elements):  # tuple[Batch, ...]
                     return self.list_of(None, self.annotated(elements[0]))
                 return self.list_of([self.annotated(one) for one in elements], is_tuple=True)
-            if outer in _OF_ELEMENTS and elements:
+            if outer in OF_ELEMENTS and elements:
                 held = each(shapes.lift(self, element := self.annotated(elements[0])))
                 return self.list_of(None, element if held is None else shapes.lower(held))
         classes = self.classes_in(node)

@@ -17,9 +17,10 @@ from typedbatch._program.classes import declared_fields, name_of
 from typedbatch._program.fitting import fit_extended, fit_fields
 from typedbatch._program.frames import Call
 from typedbatch._program.heap import BatchObject, BufferObject, DictObject, Field, ListObject
-from typedbatch._program.judge import has_in, lacks, made_at, need, read_field
+from typedbatch._program.judge import read_field
 from typedbatch._program.machine import Machine
-from typedbatch._program.shipped import MEMBERS, declared_by, parameters_of, shipped
+from typedbatch._program.needs import has_in, lacks, made_at, need
+from typedbatch._program.shipped import MEMBERS, declared_by, name_in_full, parameters_of, shipped
 from typedbatch._program.values import (
     ARRAY,
     NONE,
@@ -27,6 +28,7 @@ from typedbatch._program.values import (
     Atom,
     Class,
     External,
+    Kind,
     Ragged,
     Ref,
     Result,
@@ -447,8 +449,8 @@ def _check_arguments(machine: Machine, function: object, call: Call) -> None:
             continue
         declared = declared_by(parameter.type) if parameter.type is not None else None
         if parameter.type is not None and declared is not None and declared.required:
-            cls = External(f"{parameter.type.__module__}.{parameter.type.__qualname__}")
-            need(machine, value, cls, call.argument(at, parameter.name))
+            kind = Kind(External(name_in_full(parameter.type)))
+            need(machine, value, kind, call.argument(at, parameter.name))
 
 
 def _extend(machine: Machine, call: Call) -> Value:

@@ -81,10 +81,12 @@ class Outcome:
     Attributes:
         findings: Mistakes, in the order of files and lines.
         unfinished: The function in which the steps of the run were used up; None if it came to the end.
+        met: Files, lines and columns at which each batch that is handed over certainly is what is asked for.
     """
 
     findings: list[Finding]
     unfinished: Step | None = None
+    met: frozenset[tuple[Path, int, int]] = frozenset()
 
 
 def missing(name: str, names: Collection[str], owner: str = "Batch", call: str = "") -> str:
@@ -112,6 +114,11 @@ def may_lack(asked: str, name: str, line: int) -> str:
 def lacking(asked: str, names: Iterable[str], has: Collection[str]) -> str:
     """Describe a batch without fields that a protocol or record asks for."""
     return f"Batch lacks {listed(names)} of {asked}; it has {', '.join(sorted(has)) or 'no fields'}"
+
+
+def unfit(path: str, asked: str, takes: Iterable[str], got: str) -> str:
+    """Describe a field of another kind than a protocol or record takes."""
+    return f'Field "{path}" of {asked} takes {" or ".join(takes)}, got {got}'
 
 
 def different(names: Iterable[str]) -> str:

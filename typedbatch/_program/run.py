@@ -6,6 +6,7 @@ import ast
 import sys
 from collections.abc import Collection
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 from typing import Literal as OneOf
@@ -114,7 +115,7 @@ class Run(Statements):
                     self._mismatches_alone(code)
         found = [*self.findings.values(), *self._placed()]
         found.sort(key=lambda one: (one.path, one.line, one.column, one.message))
-        return Outcome(found, self.unfinished)
+        return Outcome(found, self.unfinished, frozenset(place for place, is_met in self.needs.items() if is_met))
 
     def blamed(self) -> set[ast.AST]:
         """Return the functions in which shapes do not fit, and those that call them."""
@@ -367,6 +368,10 @@ class Run(Statements):
         if not self.is_alive():
             return
         cls = Class(node.name, self.frame.source, bases)
+        for base, atom in zip(node.bases, bases, strict=True):
+            if isinstance(base, ast.Subscript) and declared_fields(atom) is not None:
+                parts = base.slice.elts if isinstance(base.slice, ast.Tuple) else [base.slice]
+                cls.arguments[atom] = tuple(map(self.kinds_in, parts))
         metaclasses = [last_name(one.value) for one in node.keywords if one.arg == "metaclass"]
         cls.has_metaclass = any(name != "ABCMeta" for name in metaclasses)
         for base in bases:
@@ -422,10 +427,7 @@ class Run(Statements):
         elif node.name == "meta" and declared_fields(cls) is not None:
             pass
         elif code.kind == "property" and "Protocol" in base_names_of_own(cls) and declared_fields(cls) is not None:
-            cls.fields[node.name] = False
-            array = self.declared_field(node.returns) if node.returns is not None else None
-            if array is not None:
-                cls.arrays[node.name] = array
+            self._declare_field(cls, node.name, node.returns, may_lack=False)
         else:
             self._set_in_class(cls, node.name, value)
 
@@ -438,10 +440,8 @@ class Run(Statements):
             return
         if name == "meta":
             return
-        cls.fields[name] = node.value is not None or bool(annotated & {"NotRequired", "Maybe"})
-        array = self.declared_field(node.annotation)
-        if array is not None:
-            cls.arrays[name] = array
+        may_lack = node.value is not None or bool(annotated & {"NotRequired", "Maybe"})
+        self._declare_field(cls, name, node.annotation, may_lack=may_lack)
         if isinstance(node.value, ast.Call) and last_name(node.value.func) == "field":
             for keyword in node.value.keywords:
                 if keyword.arg == "default_factory":
@@ -450,6 +450,15 @@ class Run(Statements):
                     cls.attributes[name] = self.evaluate(keyword.value)
         elif node.value is not None and declared_fields(cls) is None:
             self._set_in_class(cls, name, self.evaluate(node.value))
+
+    def _declare_field(self, cls: Class, name: str, annotation: ast.expr | None, *, may_lack: bool) -> None:
+        cls.fields[name] = may_lack
+        array = self.declared_field(annotation) if annotation is not None else None
+        if array is not None:
+            cls.arrays[name] = array
+        kinds = self.kinds_in(annotation) if annotation is not None and declared_fields(cls) is not None else None
+        if kinds is not None:
+            cls.kinds[name] = kinds
 
 
 def base_names_of_own(cls: Class) -> set[str]:
@@ -469,7 +478,7 @@ def run(program: Program) -> Outcome:
         for others in ranks.of_all():
             if any(one.code in SHAPES for one in outcome.findings):
                 other = Run(program, others, first.blamed()).run()
-                outcome = Outcome(_certain(outcome.findings, other.findings), outcome.unfinished)
+                outcome = replace(outcome, findings=_certain(outcome.findings, other.findings))
         return outcome
     finally:
         sys.setrecursionlimit(limit)

@@ -5,15 +5,16 @@ from __future__ import annotations
 import ast
 
 from typedbatch._program import shapes
-from typedbatch._program.annotations import Annotations
+from typedbatch._program.annotations import OF_ELEMENTS, Annotations
 from typedbatch._program.arrays.declared import Declared
 from typedbatch._program.arrays.held import array_of, bind, learn_run
 from typedbatch._program.arrays.sizes import Name, named
 from typedbatch._program.arrays.values import Array as Known
 from typedbatch._program.arrays.values import MismatchError, Record
 from typedbatch._program.frames import Frame
-from typedbatch._program.judge import need
-from typedbatch._program.values import Code, Value
+from typedbatch._program.heap import BatchObject, ListObject
+from typedbatch._program.needs import need
+from typedbatch._program.values import Code, External, Kinds, Value
 from typedbatch._program.vocabulary import last_name
 
 
@@ -23,23 +24,43 @@ class Signatures(Annotations):
     def need_annotated(
         self, annotation: ast.expr, value: Value, node: ast.AST | None, *, is_given: bool = False
     ) -> None:
-        """Report a value that lacks fields of the protocol that it is annotated with.
+        """Report a value that is not what it is annotated with: a batch, or those in a list or tuple.
 
         Args:
-            annotation: The protocol, read where the run is.
+            annotation: The annotation, read where the run is.
             value: The value.
             node: The expression to report.
             is_given: Whether the value is an argument, so that the report is at the call.
         """
-        classes = self.classes_in(annotation)
-        if classes is None or len(classes) != 1:
+        if node is None or not self._may_hold_batch(value):
             return
+        kinds = self.kinds_in(annotation)
         callee = self.exit() if is_given else None
         try:
-            need(self, value, classes[0], node)
+            if kinds is not None:
+                self._need(kinds, value, node)
         finally:
             if callee is not None:
                 self.enter(callee)
+
+    def _need(self, kinds: Kinds, value: Value, node: ast.AST) -> None:
+        known = [kind for kind in kinds if kind.cls != External("builtins.None")]
+        if len(known) != 1:
+            return
+        kind = known[0]
+        name = kind.cls.name.rpartition(".")[2] if isinstance(kind.cls, External) else ""
+        found = self.object_at(value[0]) if len(value) == 1 else None
+        if not isinstance(found, ListObject):
+            need(self, value, kind, node)
+        elif name in ("tuple", "Tuple") and found.items is not None and len(found.items) == len(kind.args):
+            for at, inner in enumerate(kind.args):
+                self._need(inner or (), found.items[at], _item(node, at))
+        elif name in OF_ELEMENTS and kind.args:
+            for at, item in enumerate(found.items or ()):
+                self._need(kind.args[0] or (), item, _item(node, at))
+
+    def _may_hold_batch(self, value: Value) -> bool:
+        return any(isinstance(self.object_at(atom), (BatchObject, ListObject)) for atom in value)
 
     def declared_result(self, code: Code, frame: Frame) -> Declared | None:
         """Return the array that a function declares as its result, read in the module of the function."""
@@ -117,6 +138,12 @@ class Signatures(Annotations):
             return value
         checked = [self.checked_result(part, one, node) for part, one in zip(parts, items, strict=True)]
         return value if tuple(checked) == items else self.list_of(checked, is_tuple=True)
+
+
+def _item(node: ast.AST, at: int) -> ast.AST:
+    """Return an item of a list or tuple that is written out, or else all of it."""
+    items = node.elts if isinstance(node, (ast.List, ast.Tuple)) else []
+    return items[at] if at < len(items) and not any(isinstance(one, ast.Starred) for one in items) else node
 
 
 def is_positive(syntax: ast.arguments, parameter: ast.arg) -> bool:
