@@ -31,6 +31,7 @@ from typedbatch._program.values import (
     Ref,
     Result,
     Shaped,
+    TypeVariable,
     Value,
     union,
 )
@@ -84,7 +85,9 @@ class Annotations(Attributes):
             case ast.Name() | ast.Attribute():
                 with self.silently():
                     value = self.evaluate(node)
-                return [value[0]] if len(value) == 1 and isinstance(value[0], (Class, External)) else None
+                found = value[0] if len(value) == 1 else None
+                found = found.bound if isinstance(found, TypeVariable) else found
+                return [found] if isinstance(found, (Class, External)) else None
             case _:
                 return None
 
@@ -106,6 +109,8 @@ class Annotations(Attributes):
                     return (Kind(External("torch.Tensor" if found.declared.torch else "numpy.ndarray")),)
                 if isinstance(found, External) and found.name in _ARRAYS:
                     return (Kind(External("torch.Tensor" if _ARRAYS[found.name] else "numpy.ndarray")),)
+                if isinstance(found, TypeVariable):
+                    return (Kind(found.bound, (None,)),)  # The type arguments of the bound are not known.
                 return (Kind(found),) if isinstance(found, (Class, External)) else None
             case _:
                 return None
@@ -230,7 +235,7 @@ class Annotations(Attributes):
         node = _parsed(node)
         declared = self.declared_array(node)
         if declared is not None:
-            owner = Record(None, self.frame.number, self.frame.sizes, called=self.frame.is_result)
+            owner = Record(self.frame.number, self.frame.sizes, called=self.frame.is_result)
             return shapes.lower(array_of(declared, owner, self.ranks, name), UNKNOWN)
         if isinstance(node, ast.Subscript):
             outer = last_name(node.value)
@@ -281,7 +286,7 @@ class Annotations(Attributes):
         """Return the fields that a record declares, with their shapes; the names in these are those of one batch."""
         fields = dict.fromkeys(sorted(declared.required | declared.optional), UNKNOWN)
         arrays = declared_arrays(cls, libraries)
-        owner = Record(None, self.next_frame()) if arrays else None
+        owner = Record(self.next_frame()) if arrays else None
         for name, one in arrays.items():
             if name in declared.required and owner is not None:
                 fields[name] = shapes.lower(array_of(one, owner, self.ranks, name.removesuffix("_next")), UNKNOWN)
@@ -319,7 +324,7 @@ class Annotations(Attributes):
             return UNKNOWN
         self.heap.apply(changes)
         written = self._written_instance(ref)
-        owner = Record(None, self.next_frame())
+        owner = Record(self.next_frame())
         for base in lineage(cls):
             for name in base.fields if isinstance(base, Class) else ():
                 array = base.arrays.get(name) if isinstance(base, Class) else None

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final, TypeVar
 
 from typedbatch._program.arrays.declared import Declared as Array
-from typedbatch._program.shipped import Declared, arrays_of, declared_by, kinds_of, shipped
+from typedbatch._program.shipped import Declared, arrays_of, declared_by, shipped, shipped_kinds
 from typedbatch._program.values import Atom, Class, External, Kind, Kinds, Value
 from typedbatch.batch import Batch
 
@@ -118,13 +118,19 @@ def declared_kinds(cls: Atom, args: Sequence[Kinds | None] = ()) -> dict[str, Ki
             found = {name: kinds for name, kinds in found.items() if name not in base.fields} | base.kinds
         elif isinstance(base, External):
             arguments = given.get(base, ())
-            for name, (classes, parameter) in kinds_of(shipped(base.name)).items():
+            for name, (classes, parameter) in shipped_kinds(shipped(base.name)).items():
                 kinds: Kinds | None = tuple(Kind(External(one)) for one in classes)
                 if parameter is not None and arguments:
                     kinds = _argument(arguments, parameter)
                 if kinds is not None:
                     found[name] = kinds
     return found
+
+
+def kinds_of(cls: Class, name: str) -> Kinds | None:
+    """Return what an annotated name in the body of a class takes, as a field of a dataclass."""
+    owner = next((base for base in lineage(cls) if isinstance(base, Class) and name in base.fields), None)
+    return owner.kinds.get(name) if owner is not None else None
 
 
 def _argument(args: Sequence[T], parameter: int) -> T:

@@ -68,6 +68,8 @@ class Machine(Guards):
         later: Expressions that are kept, or given to a loop of events: a generator or coroutine runs some time later.
         attempts: Each ``try`` that the run is in, outermost first.
         mismatches: Shapes and dtypes that do not fit, by the lines by which the run came there.
+        notes: Notes, by file, line, column and text.
+        called: Names of the results of what each call has called.
         needs: Whether each batch that was handed over certainly was what is asked for, by file, line and column.
         ranks: The number of axes of each run of axes, as ``*b``, in a declared shape.
         compared: Names of sizes that the program compares, which may be the same.
@@ -88,6 +90,8 @@ class Machine(Guards):
         self.choices = 0
         self.operation: ast.AST | None = None
         self.mismatches: dict[tuple[Level, ...], Mismatch] = {}
+        self.notes: dict[tuple[Path, int, int, str], Finding] = {}
+        self.called: dict[ast.AST, Sequence[str]] = {}
         self.needs: dict[tuple[Path, int, int], bool] = {}
         self.program = program
         self.vocabulary = program.vocabulary
@@ -232,6 +236,13 @@ class Machine(Guards):
         finding = Finding(source.path, *start, *end, code, message, frozenset(names), trace, is_ignored)
         self.findings.setdefault((str(source.path), *start, tuple(sorted(finding.names))), finding)
         return True
+
+    def note(self, node: ast.expr | ast.stmt, text: str, code: str, source: Source | None = None) -> None:
+        """Add a note, once at a place."""
+        path, start = (source or self.frame.source).path, (node.lineno, node.col_offset)
+        end = (node.end_lineno or node.lineno, node.end_col_offset or node.col_offset)
+        if not self.quiet:
+            self.notes.setdefault((path, *start, text), Finding(path, *start, *end, code, text, frozenset()))
 
     def note_need(self, node: ast.AST, *, is_met: bool) -> None:
         """Take note of a batch that is handed over, and of whether it certainly is what is asked for there."""

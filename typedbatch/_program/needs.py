@@ -10,7 +10,7 @@ from typedbatch._program import report
 from typedbatch._program.arrays.values import Array as Known
 from typedbatch._program.arrays.values import Scalar
 from typedbatch._program.classes import declared_fields, declared_kinds, name_of
-from typedbatch._program.heap import Place
+from typedbatch._program.heap import BatchObject, Place
 from typedbatch._program.judge import assume, report_maybe
 from typedbatch._program.machine import Machine
 from typedbatch._program.shipped import shipped
@@ -54,8 +54,8 @@ def need(machine: Machine, value: Value, kind: Kind, node: ast.AST | None) -> No
     """Report a batch that is not what a protocol or record asks for, and take note of one that is."""
     if declared_fields(kind.cls) is None or node is None:
         return
-    _Need(machine, kind, node).look(value, kind)
     machine.note_need(node, is_met=_is_met(machine, value, kind))
+    _Need(machine, kind, node).look(value, kind)
 
 
 class _Need:
@@ -93,23 +93,19 @@ class _Need:
         if len(value) == 1:
             for name in sorted(fields.required):
                 report_maybe(self._machine, value[0], name, self._node, self._asked, path)
+        unfit: dict[tuple[str, str], list[str]] = {}
         for name, kinds in declared_kinds(kind.cls, kind.args).items():
-            self._look_into(value, name, kinds, within)
-
-    def _look_into(self, value: Value, name: str, kinds: Kinds, within: tuple[str, ...]) -> None:
-        held = _held(self._machine, value, name)
-        if not held:
-            return
-        wrong = _misfit(self._machine, held, kinds)
-        if wrong:
-            path = ".".join([*within, name])
-            text = report.unfit(path, self._asked, dict.fromkeys(map(_shown, kinds)), wrong)
-            if self._report(value, text, [*within, name]):
-                assume(self._machine, value, [name])
-            return
-        batches = [kind for kind in kinds if _is_of_batches(kind.cls)]
-        if len(batches) == 1 and all(map(self._machine.is_batch, held)):
-            self.look(held, batches[0], (*within, name))
+            held = _held(self._machine, value, name)
+            got = _misfit(self._machine, held, kinds) if held else ""
+            batches = [kind for kind in kinds if _is_of_batches(kind.cls)]
+            if got:
+                unfit.setdefault((" or ".join(dict.fromkeys(map(_shown, kinds))), got), []).append(name)
+            elif held and len(batches) == 1 and all(map(self._machine.is_batch, held)):
+                self.look(held, batches[0], (*within, name))
+        for (takes, got), names in unfit.items():
+            text = report.unfit([path + name for name in names], self._asked, takes, got)
+            if self._report(value, text, [*within, *names]):
+                assume(self._machine, value, names)
 
     def _report(self, value: Value, text: str, names: Collection[str]) -> bool:
         place = made_at(self._machine, value)
@@ -129,16 +125,19 @@ def _held(machine: Machine, value: Value, name: str) -> Value:
 
 
 def _is_met(machine: Machine, value: Value, kind: Kind) -> bool:
-    """Return whether every batch is made in the call that the run is in, or by its calls, and has what is asked for."""
+    """Return whether every batch has what is asked for, and got it in the call that the run is in, or in its calls."""
     fields = declared_fields(kind.cls)
     assert fields is not None
     batches = [machine.batch_at(atom) for atom in value]
     return all(
-        batch is not None
-        and batch.activation >= machine.frame.number
-        and all(name in batch.fields and batch.fields[name].is_sure for name in fields.required)
+        batch is not None and all(_is_set(batch, name, machine.frame.number) for name in fields.required)
         for batch in batches
     )
+
+
+def _is_set(batch: BatchObject, name: str, since: int) -> bool:
+    field = batch.fields.get(name)
+    return field is not None and field.is_sure and max(batch.activation, field.activation) >= since
 
 
 def _misfit(machine: Machine, value: Value, kinds: Kinds) -> str:
@@ -160,7 +159,7 @@ def _kind_of(machine: Machine, atom: Atom, kinds: Kinds) -> str:
     if is_none(atom):
         return "" if _NONE in names else "None"
     if isinstance(atom, Literal) and isinstance(atom.value, str):
-        return "" if names & {"builtins.str", _NUMPY} else "text"
+        return "" if "builtins.str" in names else "text"
     if isinstance(atom, Shaped) and isinstance(atom.held, Known):
         own = _TORCH if atom.held.torch else _NUMPY
         return "" if own in names else _WORDS[own]

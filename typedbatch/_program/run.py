@@ -18,6 +18,7 @@ from typedbatch._program.frames import Call, Frame
 from typedbatch._program.heap import BatchObject, DictObject, Field, InstanceObject, ListObject, ScopeObject
 from typedbatch._program.machine import BudgetError
 from typedbatch._program.mismatches import finding_of
+from typedbatch._program.notes import note_unused_sizes
 from typedbatch._program.report import SHAPES, Finding, Outcome
 from typedbatch._program.source import Program, Source
 from typedbatch._program.statements import Statements
@@ -66,10 +67,19 @@ class Run(Statements):
         program: The program.
         ranks: The number of axes of each run of axes, as ``*b``, in a declared shape.
         only: Functions that are run if nothing calls them; None for all.
+        unused_sizes: Whether names of sizes are noted that stand once in the annotations of a function.
     """
 
-    def __init__(self, program: Program, ranks: Ranks, only: Collection[ast.AST] | None = None) -> None:
+    def __init__(
+        self,
+        program: Program,
+        ranks: Ranks,
+        only: Collection[ast.AST] | None = None,
+        *,
+        unused_sizes: bool = False,
+    ) -> None:
         super().__init__(program)
+        self._notes_sizes = unused_sizes
         self.ranks = ranks
         self._only = only
         self._scopes: dict[Source, Ref] = {}
@@ -113,9 +123,11 @@ class Run(Statements):
                     self._run_alone(code, self._owners[code])
                 elif self._declares_shapes(code):
                     self._mismatches_alone(code)
+        for code in self._defined_codes if self._notes_sizes else ():
+            note_unused_sizes(self, code)
         found = [*self.findings.values(), *self._placed()]
         found.sort(key=lambda one: (one.path, one.line, one.column, one.message))
-        return Outcome(found, self.unfinished, frozenset(place for place, is_met in self.needs.items() if is_met))
+        return Outcome(found, self.unfinished, tuple(self.notes.values()), self.needs)
 
     def blamed(self) -> set[ast.AST]:
         """Return the functions in which shapes do not fit, and those that call them."""
@@ -456,7 +468,7 @@ class Run(Statements):
         array = self.declared_field(annotation) if annotation is not None else None
         if array is not None:
             cls.arrays[name] = array
-        kinds = self.kinds_in(annotation) if annotation is not None and declared_fields(cls) is not None else None
+        kinds = self.kinds_in(annotation) if annotation is not None else None
         if kinds is not None:
             cls.kinds[name] = kinds
 
@@ -467,13 +479,18 @@ def base_names_of_own(cls: Class) -> set[str]:
     return names | ({"Protocol"} if any(name.endswith("Protocol") for name in names) else set())
 
 
-def run(program: Program) -> Outcome:
-    """Run a program on abstract values, and return what is found. Nothing of it is imported or executed."""
+def run(program: Program, *, unused_sizes: bool = False) -> Outcome:
+    """Run a program on abstract values, and return what is found. Nothing of it is imported or executed.
+
+    Args:
+        program: The program.
+        unused_sizes: Whether names of sizes are noted that stand once in the annotations of a function.
+    """
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, _RECURSION))
     try:
         ranks = Ranks()
-        first = Run(program, ranks)
+        first = Run(program, ranks, unused_sizes=unused_sizes)
         outcome = first.run()
         for others in ranks.of_all():
             if any(one.code in SHAPES for one in outcome.findings):

@@ -52,7 +52,7 @@ class ShippedArray(NamedTuple):
 
 
 class ShippedKinds(NamedTuple):
-    """What a field takes.
+    """Classes of the values that a field takes.
 
     Attributes:
         classes: Full names of the classes of its values.
@@ -122,7 +122,7 @@ def arrays_of(cls: object) -> Mapping[str, ShippedArray]:
 
 
 @cache
-def kinds_of(cls: object) -> Mapping[str, ShippedKinds]:
+def shipped_kinds(cls: object) -> Mapping[str, ShippedKinds]:
     """Return what the fields of a record or protocol of this package take, where that is known."""
     if not declared_by(cls):
         return {}

@@ -10,6 +10,7 @@ import ast
 import os
 import re
 import stat
+import sys
 import tokenize
 import warnings
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -31,6 +32,7 @@ _LIBRARIES: Final = (_LIBRARY, "jaxtyping")
 """Libraries by whose import a program asks to be checked: batches, and declared shapes."""
 _MOST_FOLDERS: Final = 20_000
 _MOST_BYTES: Final = 5 * 2**20
+_RECURSION: Final = 2000
 _ROOTS: Final = ("pyproject.toml", "setup.cfg", "setup.py", "mypy.ini", ".git")
 """Files that stand in the root of a project."""
 _GAP: Final = r"(?:[ \t]|\\\r?\n)*"
@@ -269,13 +271,17 @@ def _located(path: Path) -> Location:
 
 
 def _parsed(location: Location, text: str) -> Source | None:
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(_RECURSION)  # mypy and others raise it, so they could parse what a run cannot go through.
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(text)
+        vocabulary = vocabulary_of(tree, location.package)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
-    vocabulary = vocabulary_of(tree, location.package)
+    finally:
+        sys.setrecursionlimit(limit)
     vocabulary.is_run = vocabulary.is_run or location.path.name == "__main__.py"
     return Source(
         location.path, location.name, location.aliases, location.is_package, tree, vocabulary, tuple(text.splitlines())

@@ -172,6 +172,13 @@ class Class(Atom):
 
 
 @dataclass(frozen=True, slots=True)
+class TypeVariable(Atom):
+    """A type variable, with the class that it is bound to."""
+
+    bound: Class | External
+
+
+@dataclass(frozen=True, slots=True)
 class Annotation(Atom):
     """An annotation that declares the shape of an array, to which a program gives a name."""
 
