@@ -32,7 +32,8 @@ _LIBRARIES: Final = (_LIBRARY, "jaxtyping")
 """Libraries by whose import a program asks to be checked: batches, and declared shapes."""
 _MOST_FOLDERS: Final = 20_000
 _MOST_BYTES: Final = 5 * 2**20
-_RECURSION: Final = 2000
+RECURSION: Final = 6000
+"""Limit of recursion while a file is parsed, and while a program is run."""
 _ROOTS: Final = ("pyproject.toml", "setup.cfg", "setup.py", "mypy.ini", ".git")
 """Files that stand in the root of a project."""
 _GAP: Final = r"(?:[ \t]|\\\r?\n)*"
@@ -272,16 +273,16 @@ def _located(path: Path) -> Location:
 
 def _parsed(location: Location, text: str) -> Source | None:
     limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(_RECURSION)  # mypy and others raise it, so they could parse what a run cannot go through.
+    sys.setrecursionlimit(RECURSION)  # mypy raises it, and Python crashes on what is nested much deeper.
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(text)
-        vocabulary = vocabulary_of(tree, location.package)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     finally:
         sys.setrecursionlimit(limit)
+    vocabulary = vocabulary_of(tree, location.package)
     vocabulary.is_run = vocabulary.is_run or location.path.name == "__main__.py"
     return Source(
         location.path, location.name, location.aliases, location.is_package, tree, vocabulary, tuple(text.splitlines())
