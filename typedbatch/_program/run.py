@@ -122,8 +122,9 @@ class Run(Statements):
                     self._run_alone(code, self._owners[code])
                 elif self._declares_shapes(code):
                     self._mismatches_alone(code)
-        for code in self._defined_codes if self._notes_sizes else ():
-            note_unused_sizes(self, code)
+        with suppress(BudgetError, RecursionError):
+            for code in self._defined_codes if self._notes_sizes else ():
+                note_unused_sizes(self, code)
         found = [*self.findings.values(), *self._placed()]
         found.sort(key=lambda one: (one.path, one.line, one.column, one.message))
         return Outcome(found, self.unfinished, tuple(self.notes.values()), self.needs)

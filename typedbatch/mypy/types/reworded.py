@@ -28,7 +28,7 @@ from mypy.nodes import (
 from mypy.types import CallableType, Instance, TupleType, Type, TypeVarType, get_proper_type
 
 from typedbatch.mypy import messages
-from typedbatch.mypy.internals import Api, current_checker, current_type, errors_of, fits, known_type
+from typedbatch.mypy.internals import Api, current_checker, current_type, errors_of, fits, has_batches, known_type
 from typedbatch.mypy.pending import complain
 from typedbatch.mypy.scopes import scope_around
 from typedbatch.mypy.settings import wants_own_codes
@@ -64,7 +64,7 @@ class Rewording:
         api = current_checker()
         if info.severity == "note" and self._answered is not None and info.parent_error is self._answered:
             return True
-        if self._busy or api is None:
+        if self._busy or api is None or not has_batches(api):
             return False
         if info.severity == "note":
             if not info.message.startswith("Revealed type"):  # which is asked for as it is
