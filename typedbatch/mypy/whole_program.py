@@ -133,7 +133,7 @@ def _lines_of(known: _Known, tree: MypyFile) -> tuple[str, ...]:
 
 
 class Wanted(NamedTuple):
-    """What is reported.
+    """Choice of what is reported.
 
     Attributes:
         shapes: Whether shapes that do not fit are.
