@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 from typing import Literal as OneOf
 
-from typedbatch._program.arrays.sizes import Ranks
+from typedbatch._program.arrays.sizes import Ranks, forget_quotients
 from typedbatch._program.arrays.tables import TRANSFORMS
 from typedbatch._program.classes import attribute_of, declared_arrays, declared_fields, lineage
 from typedbatch._program.frames import Call, Frame
@@ -491,6 +491,7 @@ def run(program: Program, *, unused_sizes: bool = False) -> Outcome:
     """
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(RECURSION)
+    forget_quotients()
     try:
         ranks = Ranks()
         first = Run(program, ranks, unused_sizes=unused_sizes)

@@ -250,7 +250,7 @@ def array(api: Api, dtype: Type | None = None) -> Type:
 
 
 def number(api: Api) -> Type:
-    """Return whether it is a number, which a batch keeps as an array without dimensions."""
+    """Return the type of a number, which a batch keeps as an array without dimensions."""
     dtypes = class_named(api, "numpy.dtype")
     whole = get_proper_type(array(api))
     if dtypes is None or not isinstance(whole, Instance):
