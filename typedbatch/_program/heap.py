@@ -89,6 +89,11 @@ class BatchObject:
     rest: Value = ()
 
     @property
+    def may_be_empty(self) -> bool:
+        """True if it may be without fields, and so without rows."""
+        return not self.is_open and not any(field.is_sure for field in self.fields.values())
+
+    @property
     def names(self) -> set[str]:
         """Names of the fields that something sets."""
         return {name for name, field in self.fields.items() if not field.is_assumed}

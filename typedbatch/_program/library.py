@@ -201,6 +201,9 @@ def _returns_itself(machine: Machine, batch: Ref, call: Call) -> Value:
 
 
 def _split(machine: Machine, batch: Ref, call: Call) -> Value:
+    found = machine.batch_at(batch)
+    if found is not None and found.may_be_empty:
+        return machine.list_of(None, UNKNOWN) if found.fields else machine.list_of([])
     part = machine.copy_batch(batch)
     batch_arrays.changed(machine, part, batch_arrays.same_rows(machine))
     return machine.list_of(None, (part,))

@@ -123,3 +123,9 @@ for row in Batch():
 steps = Batch(steps=[{"a": A}, {"a": A, "b": A}])
 steps.steps.a, steps.steps.b
 steps.steps.c  # E: c
+for part in Batch().split(2):
+    part.obs
+popped = Batch(act=A)
+popped.popitem()
+for row in popped:
+    row.obs
