@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from pathlib import Path
-
-from tests.typing.caches import PLUGIN, warm
-from tests.typing.plugin.runs import CONFIG, check, fill
+from tests.program.helpers import found_in, write
 
 PROGRAM = """\
 from __future__ import annotations
@@ -64,11 +60,12 @@ def again(old: Tensor, ref: Tensor, times: int) -> Tensor:
 """
 
 
-def test_names_that_cross_are_reported_and_no_others(kept: Path, tmp_path: Path) -> None:
-    fill(tmp_path, {"program.py": PROGRAM, "mypy.ini": CONFIG})
-    said = str(check(tmp_path, warm(kept, PLUGIN, tmp_path / "cache")))
-    lines = re.findall(r"program\.py:(\d+): error: [^\n]*?\[batch-swapped\]", said.replace("\\n", "\n"))
+def test_names_that_cross_are_reported_and_no_others(tmp_path):
+    write(tmp_path, {"program.py": PROGRAM})
+    said = found_in(tmp_path)
     marked = [number for number, line in enumerate(PROGRAM.splitlines(), 1) if "# SWAPPED" in line]
-    assert sorted({*map(int, lines)}) == marked
-    assert "adv is assigned the result returns, and returns the result adv; are they swapped?" in said
-    assert '"old" is given ref_logp, and "ref" logp_old; are they swapped?' in said.replace("\\", "")
+    assert {one.code for one in said} == {"batch-swapped"}
+    assert sorted({one.line for one in said}) == marked
+    texts = [one.message for one in said]
+    assert "adv is assigned the result returns, and returns the result adv; are they swapped?" in texts
+    assert '"old" is given ref_logp, and "ref" logp_old; are they swapped?' in texts
