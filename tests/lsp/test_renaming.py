@@ -10,8 +10,8 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def project(cache, packages, python, tmp_path):
-    editor = Editor(tmp_path.resolve(), cache, packages, python)
+def project(tmp_path):
+    editor = Editor(tmp_path.resolve())
     yield editor
     editor.kill()
 

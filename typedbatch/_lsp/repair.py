@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from typing import Final, NamedTuple
 
-from typedbatch.cli.mypy_run import tree_of
+from typedbatch.cli import mypy_run
 
+_RECURSION: Final = 1500
+"""Limit of recursion, with which Python reads sums of 4,500 numbers. A run does not come to the end of longer ones."""
 _MOST = 12
 """Lines that are taken out of a text, at most."""
 _HEADER: Final = re.compile(r"expected an indented block after .* on line (\d+)")
@@ -26,6 +29,15 @@ class Repaired(NamedTuple):
 
     text: str
     lines: frozenset[int]
+
+
+def tree_of(text: str) -> ast.Module:
+    """Return the syntax of a text that a run can go through.
+
+    Raises:
+        SyntaxError: It is not valid Python, or nested too deeply.
+    """
+    return mypy_run.tree_of(text, _RECURSION)
 
 
 def repaired(text: str) -> Repaired | None:
@@ -67,17 +79,15 @@ class Cursor(NamedTuple):
     """A place behind ``receiver.`` or ``receiver["``, where the name of a field is typed.
 
     Attributes:
-        text: Readable text with a name at the place.
+        text: Readable text with the placeholder at the place.
         line: Line of the place, from 1.
         column: Column in bytes at which the receiver ends, from 0.
-        prefix: The part of the name before the cursor.
         is_key: The name is a key.
     """
 
     text: str
     line: int
     column: int
-    prefix: str
     is_key: bool
 
 
@@ -102,12 +112,12 @@ def cursor_at(text: str, line: int, column: int) -> Cursor | None:
     is_key = found["quote"] is not None
     prefix = found["key"] if is_key else found["name"]
     column = len(before[: found.start()].rstrip())
-    start = before if prefix and not is_key else before + ("" if is_key else PLACEHOLDER)
+    start = before.removesuffix(prefix) + PLACEHOLDER
     rest = re.sub(r"^\w*", "", behind)
     closing = (found["quote"] + "]" if is_key else "") + _closing(before[: found.start()])
     ways = [rest, closing, f"{closing}: pass", *[closing[:count] + rest for count in range(1, len(closing) + 1)]]
     if "lambda" in before:
-        ways = []  # The engine does not go into functions that are expressions.
+        ways = []  # A run goes into a function that is an expression only where it is called.
     receiver = _receiver(before[: found.start()])
     if not receiver:
         return None
@@ -116,7 +126,7 @@ def cursor_at(text: str, line: int, column: int) -> Cursor | None:
         lines[line - 1] = way
         made = repaired("\n".join(lines))
         if made is not None and line not in made.lines:
-            return Cursor(made.text, line, len(way[:end].encode()), prefix, is_key)
+            return Cursor(made.text, line, len(way[:end].encode()), is_key)
     return None
 
 

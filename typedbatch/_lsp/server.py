@@ -83,8 +83,7 @@ class Server(LanguageServer):
         if root not in self._projects:
             client = _Client(self, root)
             pauses = Pauses(answer=float(self.options.get("limit", Pauses.answer)))
-            given = self.options.get
-            self._projects[root] = Project(root, client, given("python"), given("cache"), pauses)
+            self._projects[root] = Project(root, client, self.options, pauses)
         return self._projects[root]
 
     def opened(self, uri: str, *, at_once: bool = False) -> None:

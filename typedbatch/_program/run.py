@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -458,13 +458,18 @@ def base_names_of_own(cls: Class) -> set[str]:
     return names | ({"Protocol"} if any(name.endswith("Protocol") for name in names) else set())
 
 
-def run(program: Program) -> Outcome:
-    """Run a program on abstract values, and return what is found. Nothing of it is imported or executed."""
+def run(program: Program, make: Callable[[Program, Ranks], Run] = Run) -> Outcome:
+    """Run a program on abstract values, and return what is found. Nothing of it is imported or executed.
+
+    Args:
+        program: The program.
+        make: Function that returns the first run, of which a subclass may see all values.
+    """
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, _RECURSION))
     try:
         ranks = Ranks()
-        first = Run(program, ranks)
+        first = make(program, ranks)
         outcome = first.run()
         for others in ranks.of_all():
             if any(one.code in SHAPES for one in outcome.findings):

@@ -1,0 +1,183 @@
+"""Values of a run as they are at one moment, without the objects of the run."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from typedbatch._lsp.declarations import Declarations
+from typedbatch._lsp.places import BATCH, DECLARED, LIBRARY, NONE, OTHER, UNKNOWN, Field, Seen, Site, joined, site_of
+from typedbatch._program import values
+from typedbatch._program.arrays.sizes import Size
+from typedbatch._program.arrays.values import Array as Known
+from typedbatch._program.arrays.values import Scalar
+from typedbatch._program.classes import attribute_of, declared_fields
+from typedbatch._program.heap import (
+    BatchObject,
+    BufferObject,
+    DictObject,
+    InstanceObject,
+    ListObject,
+    Object,
+)
+from typedbatch._program.heap import Field as HeapField
+from typedbatch._program.machine import Machine
+from typedbatch._program.shipped import shipped
+from typedbatch._program.values import Atom, Code, Literal, Ragged, Ref, Shaped, Value, is_none
+from typedbatch.batch import Batch
+
+_DEEPEST = 3
+"""Batches within each other that are shown."""
+
+
+class Given(NamedTuple):
+    """What was given to a field.
+
+    Attributes:
+        site: Where.
+        kind: Name of the type that it has before it becomes an array; empty if it is not known.
+    """
+
+    site: Site
+    kind: str
+
+
+class Snapshots:
+    """Values of a run as they are at one moment.
+
+    Batches that have not changed since are not gone through again.
+
+    Args:
+        machine: The run.
+    """
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._given: dict[Ref, dict[str, Given]] = {}
+        self._declarations = Declarations()
+        self._of_code: dict[Code, Seen] = {}
+        self._of_batch: dict[Ref, tuple[dict[str, HeapField], bool, dict[str, Seen], Seen]] = {}
+
+    def give(self, ref: Ref, name: str, given: Given) -> None:
+        """Take note of what a field is set to."""
+        self._given.setdefault(ref, {})[name] = given
+        self._of_batch.pop(ref, None)
+
+    def copy(self, ref: Ref, copied: Ref) -> None:
+        """Take note that a batch is a copy of another."""
+        if ref in self._given:
+            self._given[copied] = dict(self._given[ref])
+
+    def declared(self, seen: Seen, cls: Atom) -> Seen:
+        """Return a value with what a record or protocol declares of its fields."""
+        return self._declarations.of(seen, cls)
+
+    def of(self, value: Value, depth: int = 0) -> Seen:
+        """Return what a value is."""
+        found = NONE
+        for atom in value:
+            found = joined(found, self._of_atom(atom, depth))
+        return found
+
+    def _of_atom(self, atom: Atom, depth: int) -> Seen:
+        match atom:
+            case values.Unknown():
+                return UNKNOWN
+            case Ref():
+                return self._of_object(atom, self._machine.heap.read(atom), depth)
+            case Literal() if is_none(atom):
+                return NONE
+            case Shaped(held=Known() as array):
+                return Seen(array=array)
+            case values.Function(code) | values.Method(values.Function(code)):
+                return self._function(code)
+            case values.Class() | values.External():
+                return self._class(atom)
+            case _:
+                kind = kind_of(atom)
+                return Seen(kind=kind) if kind else OTHER
+
+    def _function(self, code: Code) -> Seen:
+        if code not in self._of_code:
+            args = code.node.args
+            names = frozenset(one.arg for one in (*args.posonlyargs, *args.args, *args.kwonlyargs))
+            self._of_code[code] = Seen(parameters=names if args.kwarg is None else None)
+        return self._of_code[code]
+
+    def _class(self, cls: values.Class | values.External) -> Seen:
+        """Return a class, or another thing that is imported."""
+        if isinstance(cls, values.External):
+            if shipped(cls.name) is Batch:
+                return Seen(kind=BATCH)
+            if cls.name.startswith(("numpy.", "torch.")):
+                return Seen(kind=LIBRARY)
+        if declared_fields(cls) is not None:
+            return Seen(kind=DECLARED)
+        if isinstance(cls, values.External):
+            return OTHER
+        for atom in attribute_of(cls, "__init__") or ():
+            if isinstance(atom, values.Function):
+                return self._function(atom.code)
+        return Seen(parameters=frozenset(cls.fields))
+
+    def _of_object(self, ref: Ref, found: Object | None, depth: int) -> Seen:
+        match found:
+            case BatchObject() if depth <= _DEEPEST:
+                return self._batch(ref, found, depth)
+            case ListObject():
+                return Seen(kind="tuple" if found.is_tuple else "list")
+            case DictObject():
+                return Seen(kind="dict")
+            case InstanceObject():
+                return Seen(kind=found.owner.name)
+            case BufferObject():
+                return Seen(kind=found.type.__name__)
+            case _:
+                return UNKNOWN
+
+    def _batch(self, ref: Ref, batch: BatchObject, depth: int) -> Seen:
+        nested = {
+            name: self.of(one.value, depth + 1)
+            for name, one in batch.fields.items()
+            if any(isinstance(atom, Ref) for atom in one.value)
+        }
+        before = self._of_batch.get(ref)
+        if before is not None and before[0] == batch.fields and before[1] == batch.is_open and before[2] == nested:
+            return before[3]
+        given = self._given.get(ref, {})
+        fields = {
+            name: self._field(one, given.get(name), nested.get(name))
+            for name, one in batch.fields.items()
+            if not one.is_assumed
+        }
+        place = batch.place
+        site = frozenset[Site]() if place is None else frozenset({site_of(str(place.source.path), place.node)})
+        seen = Seen(fields=fields, is_open=batch.is_open, sites=site)
+        seen = seen if batch.declared is None else self.declared(seen, batch.declared)
+        self._of_batch[ref] = dict(batch.fields), batch.is_open, nested, seen
+        return seen
+
+    def _field(self, field: HeapField, given: Given | None, nested: Seen | None) -> Field:
+        value = self.of(field.value) if nested is None else nested
+        sites = frozenset[Site]()
+        if field.place is not None:
+            sites = frozenset({site_of(str(field.place.source.path), field.place.node)})
+        elif given is not None:
+            sites = frozenset({given.site})
+        if given is not None and given.kind and value.fields is None and value.array is None and not value.kind:
+            value = Seen(kind=given.kind)
+        return Field(value, field.is_sure, sites)
+
+
+def kind_of(atom: Atom) -> str:
+    """Return the name of the type of a value that is neither an object nor an array; empty if it is not known."""
+    match atom:
+        case Literal():
+            return atom.type.__name__
+        case Shaped(held=Size()):
+            return "int"
+        case Shaped(held=Scalar()):
+            return "float"
+        case Ragged():
+            return "Ragged"
+        case _:
+            return ""
