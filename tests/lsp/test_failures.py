@@ -5,15 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import time
-from collections.abc import Callable
-from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
 from tests.cli.test_check import odd_files, shadows
-from tests.lsp.client import PATIENCE, Editor, RefusedError
+from tests.lsp.client import Editor, RefusedError
+from tests.lsp.processes import children_of, group_of, wait
 
 pytestmark = pytest.mark.slow
 
@@ -31,8 +28,8 @@ def own(tmp_path):
 
 def worker_of(editor: Editor) -> int:
     """Return the process of the worker."""
-    (child,) = Path(f"/proc/{editor.pid}/task/{editor.pid}/children").read_text().split()
-    return int(child)
+    (child,) = children_of(editor.pid)
+    return child
 
 
 def test_a_worker_that_dies_is_said_once_and_starts_again(own):
@@ -60,24 +57,6 @@ def test_a_question_to_a_dead_worker_has_an_empty_answer(own):
     assert own.hover("a.py", "print(bat|ch") in ("", own.hover("a.py", "print(bat|ch"))
     own.wait(lambda: own.published[own.uri("a.py")] > 1)
     assert "obs" in own.hover("a.py", "print(bat|ch")
-
-
-def group_of(worker: int) -> list[int]:
-    """Return the processes in the group of a worker that are running."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        with suppress(OSError):
-            state, _, group = path.read_text().rpartition(")")[2].split()[:3]
-            found += [int(path.parent.name)] if int(group) == worker and state != "Z" else []
-    return found
-
-
-def wait(until: Callable[[], bool]) -> None:
-    """Wait for other processes."""
-    end = time.monotonic() + PATIENCE
-    while not until():
-        assert time.monotonic() < end
-        time.sleep(0.05)
 
 
 def test_the_worker_ends_with_the_server(own):

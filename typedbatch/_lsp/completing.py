@@ -45,15 +45,15 @@ def complete(runs: Runs, path: str, text: str, line: int, column: int) -> list[d
 def _names_in(places: Places) -> set[str]:
     """Return the names of the fields of all batches in a file, and of those that are read of them."""
     names = set[str]()
-    for _, _, seen in places.all():
-        names.update(seen.fields or ())
+    batches = {node: seen.fields for _, node, seen in places.all() if seen.fields is not None}
+    for fields in batches.values():
+        names.update(fields)
     for node in places.seen:
         match node:
-            case (
-                ast.Attribute(value=owner, attr=name) | ast.Subscript(value=owner, slice=ast.Constant(value=str(name)))
-            ):
-                seen = places.seen.get(owner)
-                names.update({name} if seen is not None and seen.fields is not None else ())
+            case ast.Attribute(value=owner, attr=name) if owner in batches:
+                names.add(name)
+            case ast.Subscript(value=owner, slice=ast.Constant(value=str(name))) if owner in batches:
+                names.add(name)
             case _:
                 pass
     return names

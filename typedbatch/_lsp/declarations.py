@@ -50,7 +50,7 @@ class Declarations:
 
 
 def _annotations_in(cls: Class) -> Iterator[tuple[str, str]]:
-    named = [node for node in ast.walk(cls.module.tree) if isinstance(node, ast.ClassDef) and node.name == cls.name]
+    named = [node for node in cls.module.tree.body if isinstance(node, ast.ClassDef) and node.name == cls.name]
     for statement in named[-1].body if named else ():
         match statement:
             case ast.AnnAssign(target=ast.Name(id=name), annotation=annotation):

@@ -63,9 +63,11 @@ def _is_call_around(found: tuple[Span, Node, Seen], line: int, column: int) -> b
 def _calls_of_batch(path: str, tree: ast.Module) -> Iterator[tuple[Site, ast.Call]]:
     """Yield the calls in a file by the name ``Batch``, without ``*`` and ``**``, which may be calls of a record."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Batch" and not node.args:
-            if all(one.arg is not None for one in node.keywords):
+        match node:
+            case ast.Call(func=ast.Name(id="Batch"), args=[]) if all(one.arg is not None for one in node.keywords):
                 yield site_of(path, node), node
+            case _:
+                pass
 
 
 def _declared(tree: ast.Module) -> set[str]:

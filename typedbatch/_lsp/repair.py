@@ -25,10 +25,12 @@ class Repaired(NamedTuple):
     Attributes:
         text: The text, with as many lines as before.
         lines: Numbers of the lines that were changed, from 1.
+        tree: Its syntax.
     """
 
     text: str
     lines: frozenset[int]
+    tree: ast.Module
 
 
 def tree_of(text: str) -> ast.Module:
@@ -45,14 +47,15 @@ def repaired(text: str) -> Repaired | None:
     lines = text.split("\n")
     changed: set[int] = set()
     for _ in range(_MOST):
-        error = _error_of("\n".join(lines))
-        if error is None:
-            return Repaired("\n".join(lines), frozenset(changed))
+        try:
+            return Repaired("\n".join(lines), frozenset(changed), tree_of("\n".join(lines)))
+        except SyntaxError as found:
+            error = found
         header = _HEADER.search(error.msg)
         at = int(header[1]) if header else min(max(error.lineno or 1, 1), len(lines))
         while at > 1 and (at in changed or not lines[at - 1].strip()) and not header:
             at -= 1
-        if at in changed:
+        if at in changed and not header:
             return None
         line = lines[at - 1]
         if header:
@@ -60,14 +63,6 @@ def repaired(text: str) -> Repaired | None:
         else:
             lines[at - 1] = _indentation(line) + ("if True:" if line.rstrip().endswith(":") else "pass")
         changed.add(at)
-    return None
-
-
-def _error_of(text: str) -> SyntaxError | None:
-    try:
-        tree_of(text)
-    except SyntaxError as error:
-        return error
     return None
 
 

@@ -14,7 +14,7 @@ from typedbatch._program.source import (
     Source,
     files_in,
     located,
-    parsed,
+    made_of,
     programs_of,
     read_text,
     root_of,
@@ -133,15 +133,14 @@ class Sources:
         key = (location.name, location.aliases, location.is_package, text)
         kept = self._parsed.setdefault(location.path, [])
         known = next((one for one in kept if one.key == key), None)
-        if known is None:
-            known = self._repaired(key, location, text) or (kept[0] if kept else _Parsed(key, None, "", frozenset()))
+        readable = repaired(text) if known is None else None
+        if readable is not None:
+            source = made_of(location, readable.text, readable.tree)
+            known = _Parsed(key, source, readable.text, readable.lines)
+        elif known is None:
+            known = kept[0] if kept else _Parsed(key, None, "", frozenset())
         kept[:] = [known, *(one for one in kept if one is not known)][:_KEPT]
         return known.source
-
-    def _repaired(self, key: tuple[object, ...], location: Location, text: str) -> _Parsed | None:
-        readable = repaired(text)
-        source = parsed(location, readable.text) if readable is not None else None
-        return None if readable is None or source is None else _Parsed(key, source, readable.text, readable.lines)
 
 
 def real(path: Path) -> Path:

@@ -5,6 +5,7 @@ Lines are counted from 1, columns from 0 in bytes of UTF-8. Paths are relative t
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import select
@@ -26,6 +27,8 @@ from typedbatch.errors import TypedBatchError
 
 _RECURSION: Final = 2**14
 """As deep as a run goes through the texts that are read."""
+_COLLECTING: Final = (50_000, 5, 5)
+"""Numbers for ``gc.set_threshold``. A run makes many objects, of which nearly all are gone at its end."""
 Method = Callable[..., Any]
 
 
@@ -67,6 +70,8 @@ def main(methods: Mapping[str, Method]) -> None:
     if sys.platform != "win32" and os.getpgrp() == os.getpid():  # The server starts it in a group of its own.
         threading.Thread(target=end_with_server, daemon=True).start()
     sys.setrecursionlimit(_RECURSION)
+    gc.freeze()  # What is imported so far stays.
+    gc.set_threshold(*_COLLECTING)
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     serve(sys.stdin, answers, methods)

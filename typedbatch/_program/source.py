@@ -196,11 +196,15 @@ def parsed(location: Location, text: str) -> Source | None:
             tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
+    return made_of(location, text, tree)
+
+
+def made_of(location: Location, text: str, tree: ast.Module) -> Source:
+    """Return a file of a program, of its text and syntax."""
     vocabulary = vocabulary_of(tree, location.package)
     vocabulary.is_run = vocabulary.is_run or location.path.name == "__main__.py"
-    return Source(
-        location.path, location.name, location.aliases, location.is_package, tree, vocabulary, tuple(text.splitlines())
-    )
+    lines = tuple(text.splitlines())
+    return Source(location.path, location.name, location.aliases, location.is_package, tree, vocabulary, lines)
 
 
 def programs_of(
