@@ -174,7 +174,7 @@ def test_a_branch_that_no_call_comes_to_is_known_too(editor):
 def test_declared_fields_are_shown_and_not_offered(editor):
     editor.open("declared.py", HELPER)
     assert editor.hover("declared.py", "print(ow|n, given") == (
-        '```python\n(batch) Batch\n    note  str\n    obs   ndarray floats (N, 4)\n```'
+        "```python\n(batch) Batch\n    note  str\n    obs   ndarray floats (N, 4)\n```"
     )
     assert "obs" in editor.hover("declared.py", "print(own, giv|en)")
     editor.type("declared.py", HELPER.replace("print(own, given)", "own."))
@@ -198,8 +198,8 @@ def test_a_program_of_many_modules_is_followed(tmp_path):
     head = "from typedbatch import Batch\n\n\ndef f0(batch: Batch) -> Batch:\n    return batch\n"
     (folder / "m0.py").write_text(head, "utf-8")
     for at in range(1, 100):
-        text = f"from m{at - 1} import f{at - 1}\n\n\ndef f{at}(batch):\n    batch.x{at} = 1\n    return f{at - 1}(batch)\n"
-        (folder / f"m{at}.py").write_text(text, "utf-8")
+        function = f"def f{at}(batch):\n    batch.x{at} = 1\n    return f{at - 1}(batch)\n"
+        (folder / f"m{at}.py").write_text(f"from m{at - 1} import f{at - 1}\n\n\n{function}", "utf-8")
     editor = Editor(folder)
     try:
         text = "from m9 import f9\nfrom typedbatch import Batch\n\nbatch = f9(Batch(obs=1))\nbatch.obz\n"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ast
 from typing import Any
 
-from typedbatch._lsp.fields import Shown, fields_of
-from typedbatch._lsp.places import Places
+from typedbatch._lsp.fields import described
+from typedbatch._lsp.places import Field, Places
 from typedbatch._lsp.repair import PLACEHOLDER, cursor_at
 from typedbatch._lsp.runs import Runs
 
@@ -31,15 +31,16 @@ def complete(runs: Runs, path: str, text: str, line: int, column: int) -> list[d
         seen = places.ending_at(cursor.line, len(before.rstrip(b") ")))
     if seen is None or seen.fields is None or seen.is_declared:
         return []
-    shown = [one for one in fields_of(seen) if one.name != PLACEHOLDER]
+    fields = {name: one for name, one in seen.fields.items() if name != PLACEHOLDER}
+    offered = [_item(one, described(one.value, one.declared)) for one in fields.values()]
     if seen.is_open:
-        names = _names_in(places) - {one.name for one in shown} - {PLACEHOLDER}
-        shown += [Shown(name, False, "elsewhere in this file") for name in sorted(names)]
-    return [
-        {"name": one.name, "label": one.label, "text": one.text, "is_sure": one.is_sure}
-        for one in shown
-        if cursor.is_key or one.name.isidentifier()
-    ]
+        names = _names_in(places) - fields.keys() - {PLACEHOLDER}
+        offered += [_item(Field(name, seen, is_sure=False), "elsewhere in this file") for name in sorted(names)]
+    return [one for one in offered if cursor.is_key or one["name"].isidentifier()]
+
+
+def _item(field: Field, text: str) -> dict[str, Any]:
+    return {"name": field.name, "label": field.label, "text": text, "is_sure": field.is_sure}
 
 
 def _names_in(places: Places) -> set[str]:

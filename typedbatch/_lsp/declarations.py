@@ -35,7 +35,7 @@ class Declarations:
         if declared is None or (seen.fields is None and not seen.is_unknown):
             return seen
         texts = self._texts_of(cls)
-        fields = seen.fields or {name: Field(OTHER) for name in sorted(declared.required | declared.optional)}
+        fields = seen.fields or {name: Field(name, OTHER) for name in sorted(declared.required | declared.optional)}
         fields = {name: replace(one, declared=texts.get(name, one.declared)) for name, one in fields.items()}
         return replace(seen, fields=fields, is_declared=True)
 

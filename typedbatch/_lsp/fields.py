@@ -1,41 +1,15 @@
-"""Fields of a batch as they are shown: kind, dtype and shape, and where each is set."""
+"""Fields of a batch as they are shown: kind, dtype and shape."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from typedbatch._lsp.places import Field, Seen, Site
+from typedbatch._lsp.places import Field, Seen
 from typedbatch._lsp.runs import Runs
 from typedbatch._program.arrays.dtypes import told
 
 _NAME: Final = re.compile(r"\w+")
-
-
-@dataclass(frozen=True)
-class Shown:
-    """A field as it is shown.
-
-    Attributes:
-        name: Name.
-        is_sure: Whether every way to the line has set it.
-        text: Kind, dtype and shape, or its annotation; empty if nothing is known.
-        sites: Nodes that may have set it.
-        inner: Fields of a nested batch.
-    """
-
-    name: str
-    is_sure: bool
-    text: str
-    sites: frozenset[Site] = frozenset()
-    inner: tuple[Shown, ...] = ()
-
-    @property
-    def label(self) -> str:
-        """Name, with a question mark behind that of a field which may be missing."""
-        return self.name if self.is_sure else f"{self.name}?"
 
 
 class FieldAt(NamedTuple):
@@ -44,31 +18,16 @@ class FieldAt(NamedTuple):
     Attributes:
         batch: What is known of the batch.
         name: Name of the field.
+        field: The field; None if the batch is not known to have it.
         line: Line, from 1.
-        column: Column of the name, from 0.
+        column: Column of the name in bytes, from 0.
     """
 
     batch: Seen
     name: str
+    field: Field | None
     line: int
     column: int
-
-    @property
-    def shown(self) -> Shown | None:
-        """The field, or None if the batch is not known to have it."""
-        return next((one for one in fields_of(self.batch) if one.name == self.name), None)
-
-
-def fields_of(seen: Seen) -> tuple[Shown, ...]:
-    """Return the fields of a batch, in the order in which they were set; none for anything else."""
-    return _shown(seen.fields or {})
-
-
-def _shown(fields: Mapping[str, Field]) -> tuple[Shown, ...]:
-    return tuple(
-        Shown(name, one.is_sure, described(one.value, one.declared), one.sites, _shown(one.value.fields or {}))
-        for name, one in fields.items()
-    )
 
 
 def described(seen: Seen, declared: str = "") -> str:
@@ -79,7 +38,7 @@ def described(seen: Seen, declared: str = "") -> str:
         declared: Annotation that is shown where it says more.
     """
     if seen.fields is not None:
-        return f"Batch({', '.join(one.label for one in fields_of(seen))})" if seen.fields else "Batch"
+        return f"Batch({', '.join(one.label for one in seen.fields.values())})" if seen.fields else "Batch"
     array = seen.array
     if array is None or (array.axes is None and declared):
         return declared or seen.kind
@@ -98,9 +57,7 @@ def field_at(runs: Runs, path: str, line: int, column: int) -> FieldAt | None:
         column: Column in bytes, from 0.
     """
     lines = runs.text_of(path).split("\n")
-    if not 0 < line <= len(lines):
-        return None
-    written = lines[line - 1].encode("utf-8", "replace")
+    written = lines[line - 1].encode("utf-8", "replace") if 0 < line <= len(lines) else b""
     # Each byte is one character here, so that places in the text are columns.
     text = written.decode("latin-1")
     word = next((one for one in _NAME.finditer(text) if one.start() <= column <= one.end()), None)
@@ -110,4 +67,5 @@ def field_at(runs: Runs, path: str, line: int, column: int) -> FieldAt | None:
     seen = runs.places_in(path, line).ending_at(line, found.start())
     if seen is None or seen.fields is None:
         return None
-    return FieldAt(seen, written[word.start() : word.end()].decode("utf-8", "replace"), line, word.start())
+    name = written[word.start() : word.end()].decode("utf-8", "replace")
+    return FieldAt(seen, name, seen.fields.get(name), line, word.start())

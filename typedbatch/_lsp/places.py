@@ -1,4 +1,4 @@
-"""What the expressions of a file were in a run of its program: batches with their fields, arrays with their shapes."""
+"""Places in a file that a run of its program came to: batches with their fields, arrays with their shapes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from typedbatch._program.arrays.values import Array, join
 
 Node = ast.expr | ast.arg
-"""What has a value: an expression, a target of an assignment, or a parameter."""
+"""A node with a value: an expression, a target of an assignment, or a parameter."""
 
 
 class Span(NamedTuple):
@@ -36,7 +36,7 @@ class Site(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What is known of a value, however often the run came to it.
+    """A value as it is known, however often the run came to it.
 
     Attributes:
         is_unknown: Whether it may be anything at all, too.
@@ -64,16 +64,23 @@ class Field:
     """A field of a batch.
 
     Attributes:
+        name: Name.
         value: What is known of its value.
         is_sure: Whether every way to the place has set it.
         sites: Nodes that may have set it.
         declared: Text of its annotation in a record or protocol; empty without one.
     """
 
+    name: str
     value: Seen
     is_sure: bool = True
     sites: frozenset[Site] = frozenset()
     declared: str = ""
+
+    @property
+    def label(self) -> str:
+        """Name, with a question mark behind that of a field which may be missing."""
+        return self.name if self.is_sure else f"{self.name}?"
 
 
 UNKNOWN = Seen(is_unknown=True)
@@ -120,7 +127,7 @@ def _joined_fields(one: Mapping[str, Field] | None, other: Mapping[str, Field] |
             found[name] = replace(known, is_sure=False)
         else:
             value, sites = joined(mine.value, theirs.value), mine.sites | theirs.sites
-            found[name] = Field(value, mine.is_sure and theirs.is_sure, sites, mine.declared or theirs.declared)
+            found[name] = Field(name, value, mine.is_sure and theirs.is_sure, sites, mine.declared or theirs.declared)
     return found
 
 

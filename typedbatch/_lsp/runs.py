@@ -50,6 +50,7 @@ class Runs:
     def __init__(self, root: Path) -> None:
         self._root = real(root)
         self._settings = _settings_of(self._root)
+        self._asked = [real(self._root / one) for one in self._settings.files_from(self._root)] or [self._root]
         self._sources = Sources(self._root)
         self._names: dict[Path, str] = {}
         self._ran: dict[_Key, _Ran] = {}
@@ -82,7 +83,7 @@ class Runs:
         Args:
             texts: Texts of the files that have changed; None for those on disk.
         """
-        paths = {name: self.path_of(name) for name in texts}
+        paths = {name: self.path_of(name) for name in texts if name.endswith(".py")}
         is_new = any(texts[name] is None or path not in self._sources.files for name, path in paths.items())
         for name, path in paths.items():
             self._sources.put(path, texts[name])
@@ -105,9 +106,9 @@ class Runs:
 
     def _is_shown(self, finding: Finding) -> bool:
         path, settings = finding.path, self._settings
-        if finding.is_ignored or not path.is_relative_to(self._root) or settings.excludes(path):
-            return False
-        return finding.code not in SHAPES or settings.wants_shapes
+        is_asked = path in self._sources.open or any(path.is_relative_to(one) for one in self._asked)
+        is_shown = is_asked and path.is_relative_to(self._root) and not settings.excludes(path)
+        return is_shown and not finding.is_ignored and (finding.code not in SHAPES or settings.wants_shapes)
 
     def _run(self, program: Program, watched: Collection[Source]) -> _Ran:
         made: list[Watching] = []

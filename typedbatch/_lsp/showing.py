@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from typedbatch._lsp.fields import Shown, described, field_at, fields_of
-from typedbatch._lsp.places import Seen, Site, Span, span_of
+from typedbatch._lsp.fields import described, field_at
+from typedbatch._lsp.places import Field, Seen, Site, Span, span_of
 from typedbatch._lsp.runs import Runs
 
 
@@ -26,12 +27,10 @@ def hover(runs: Runs, path: str, line: int, column: int) -> dict[str, Any] | Non
     named = field_at(runs, path, line, column)
     if named is not None:
         span = Span(line, named.column, line, named.column + len(named.name.encode()))
-        one = named.shown
+        field = named.field
         if found is not None and _names_field(found[1], span):  # It may be about to be set.
-            inner = fields_of(found[2])
-            text = described(found[2], "" if one is None else one.text)
-            one = Shown(named.name, one is None or one.is_sure, text, inner=inner)
-        return None if one is None else _answer(_of_field(one), span)
+            field = replace(field or Field(named.name, found[2]), value=found[2])
+        return None if field is None else _answer(_of_field(field), span)
     if found is None or found[0].line != found[0].end_line:
         return None
     span, _, seen = found
@@ -77,7 +76,7 @@ def definition(runs: Runs, path: str, line: int, column: int) -> list[dict[str, 
     named = field_at(runs, path, line, column)
     if named is None:
         return []
-    sites: Iterable[Site] = sorted(named.shown.sites) if named.shown is not None else ()
+    sites = sorted(named.field.sites) if named.field is not None else []
     return [_place(runs, site, named.name) for site in sites or runs.writers_of(named.name)]
 
 
@@ -94,33 +93,33 @@ def _answer(text: str, span: Span) -> dict[str, Any]:
     return {"text": text, **span._asdict()}
 
 
-def _of_field(one: Shown) -> str:
-    text = f"```python\n(field) {one.label}: {one.text or 'unknown'}\n```"
-    if one.inner:
-        text = f"```python\n(field) {one.label}: Batch\n{_listed(one.inner)}\n```"
-    return text + _footnote([one])
+def _of_field(field: Field) -> str:
+    inner = field.value.fields
+    text = f"Batch\n{_listed(inner)}" if inner else described(field.value, field.declared) or "unknown"
+    return f"```python\n(field) {field.label}: {text}\n```" + _footnote([field])
 
 
 def _of_batch(seen: Seen) -> str:
-    shown = fields_of(seen)
-    lines = _listed(shown) if shown else "    no fields"
-    more = "\n    ..." if seen.is_open and not seen.is_declared else ""
-    if not shown and more:
+    fields, is_open = seen.fields or {}, seen.is_open and not seen.is_declared
+    if not fields and is_open:
         return ""
-    return f"```python\n(batch) Batch\n{lines}{more}\n```{_footnote(shown)}"
+    lines = (_listed(fields) if fields else "    no fields") + ("\n    ..." if is_open else "")
+    return f"```python\n(batch) Batch\n{lines}\n```{_footnote(fields.values())}"
 
 
-def _listed(shown: tuple[Shown, ...], indentation: str = "    ") -> str:
-    width = max(len(one.label) for one in shown)
+def _listed(fields: Mapping[str, Field], indentation: str = "    ") -> str:
+    width = max(len(one.label) for one in fields.values())
     lines: list[str] = []
-    for one in shown:
-        lines.append(f"{indentation}{one.label:{width}}  {one.text if not one.inner else 'Batch'}".rstrip())
-        lines += [_listed(one.inner, indentation + "    ")] if one.inner else []
+    for one in fields.values():
+        inner = one.value.fields
+        text = "Batch" if inner else described(one.value, one.declared)
+        lines.append(f"{indentation}{one.label:{width}}  {text}".rstrip())
+        lines += [_listed(inner, indentation + "    ")] if inner else []
     return "\n".join(lines)
 
 
-def _footnote(shown: Iterable[Shown]) -> str:
-    return "\n\n`?`: set on some of the ways to this line" if any(not one.is_sure for one in shown) else ""
+def _footnote(fields: Iterable[Field]) -> str:
+    return "\n\n`?`: set on some of the ways to this line" if any(not one.is_sure for one in fields) else ""
 
 
 def _of_array(seen: Seen) -> str:

@@ -30,7 +30,7 @@ _DEEPEST = 3
 
 
 class Given(NamedTuple):
-    """What was given to a field.
+    """A value that a field was set to.
 
     Attributes:
         site: Where.
@@ -106,14 +106,14 @@ class Snapshots:
     def _class(self, cls: values.Class | values.External) -> Seen:
         """Return a class, or another thing that is imported."""
         if isinstance(cls, values.External):
-            if shipped(cls.name) is Batch:
+            found = shipped(cls.name)
+            if found is Batch:
                 return Seen(kind=BATCH)
-            if cls.name.startswith(("numpy.", "torch.")):
-                return Seen(kind=LIBRARY)
+            is_library = cls.name.startswith(("numpy.", "torch."))
+            is_declared = isinstance(found, type) and declared_fields(cls) is not None
+            return Seen(kind=DECLARED) if is_declared else Seen(kind=LIBRARY) if is_library else OTHER
         if declared_fields(cls) is not None:
             return Seen(kind=DECLARED)
-        if isinstance(cls, values.External):
-            return OTHER
         for atom in attribute_of(cls, "__init__") or ():
             if isinstance(atom, values.Function):
                 return self._function(atom.code)
@@ -145,7 +145,7 @@ class Snapshots:
             return before[3]
         given = self._given.get(ref, {})
         fields = {
-            name: self._field(one, given.get(name), nested.get(name))
+            name: self._field(name, one, given.get(name), nested.get(name))
             for name, one in batch.fields.items()
             if not one.is_assumed
         }
@@ -156,7 +156,7 @@ class Snapshots:
         self._of_batch[ref] = dict(batch.fields), batch.is_open, nested, seen
         return seen
 
-    def _field(self, field: HeapField, given: Given | None, nested: Seen | None) -> Field:
+    def _field(self, name: str, field: HeapField, given: Given | None, nested: Seen | None) -> Field:
         value = self.of(field.value) if nested is None else nested
         sites = frozenset[Site]()
         if field.place is not None:
@@ -165,7 +165,7 @@ class Snapshots:
             sites = frozenset({given.site})
         if given is not None and given.kind and value.fields is None and value.array is None and not value.kind:
             value = Seen(kind=given.kind)
-        return Field(value, field.is_sure, sites)
+        return Field(name, value, field.is_sure, sites)
 
 
 def kind_of(atom: Atom) -> str:

@@ -60,6 +60,8 @@ class Sources:
         """Look again which files are in the project, and in the projects around open files."""
         roots = {self._root, *(root_of(path) for path in self._unsaved)}
         self._files = {real(path) for root in roots for path in files_in(root)}
+        self._read = {path: one for path, one in self._read.items() if path in self._files}
+        self._parsed = {path: one for path, one in self._parsed.items() if path in self.files}
 
     def put(self, path: Path, text: str | None) -> None:
         """Give a file a text; None for that on disk."""

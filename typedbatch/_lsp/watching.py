@@ -62,8 +62,10 @@ class Watching(Run):
         source = self.frame.source
         if isinstance(node, ast.Call):
             before, self._call_at = self._call_at, (source, node)
-            value = super().evaluate(node)
-            self._call_at = before
+            try:
+                value = super().evaluate(node)
+            finally:
+                self._call_at = before
         else:
             value = super().evaluate(node)
         if source in self.places:
@@ -99,7 +101,9 @@ class Watching(Run):
         args = code.node.args
         parameters = [*args.posonlyargs, *args.args, *args.kwonlyargs]
         if code not in self._declared:
+            steps = self.steps
             self._declared[code] = dict(self._annotated_with(parameters))
+            self.steps = steps  # The run ends where it would end without an editor.
         for parameter in parameters:
             self._see(code.module, parameter, self.lookup(parameter.arg))
 
