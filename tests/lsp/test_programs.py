@@ -162,6 +162,24 @@ def test_a_helper_that_gets_two_batches_shows_what_holds_for_both(editor):
     assert editor.definition("helper.py", "total = batch.o|bs") == ["helper.py:26", "helper.py:27"]
 
 
+def test_sizes_in_which_calls_differ_have_the_declared_names(editor):
+    text = """\
+import numpy as np
+from jaxtyping import Float
+
+
+def total(obs: Float[np.ndarray, "N 4"]):
+    found = obs.sum(-1)
+    return found
+
+
+total(np.zeros((3, 4)))
+total(np.zeros((5, 4)))
+"""
+    editor.open("sizes.py", text)
+    assert editor.hints("sizes.py") == ["6: (N,)"]
+
+
 def test_a_branch_that_no_call_comes_to_is_known_too(editor):
     editor.open("branch.py", HELPER)
     assert editor.hover("branch.py", "        print(bat|ch)") == (

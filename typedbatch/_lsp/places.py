@@ -162,6 +162,15 @@ class Places:
         before = self.seen.get(node)
         self.seen[node] = seen if before is None else joined(before, seen)
 
+    def declare(self, node: Node, array: Array | None) -> None:
+        """Take the shape that an array has by declarations alone, where calls differ in its sizes."""
+        seen = self.seen.get(node)
+        known = seen.array if seen is not None else None
+        if seen is None or known is None or array is None or known.axes is None or known.rank != array.rank:
+            return
+        axes = [other if axis.size is None else axis for axis, other in zip(known.axes, array.axes or (), strict=True)]
+        self.seen[node] = replace(seen, array=known.shaped(axes))
+
     @cached_property
     def _sorted(self) -> list[tuple[Span, Node]]:
         return sorted(((span_of(node), node) for node in self.seen), key=lambda item: item[0])

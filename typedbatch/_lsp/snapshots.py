@@ -2,38 +2,44 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from typedbatch._lsp.declarations import Declarations
 from typedbatch._lsp.places import BATCH, DECLARED, LIBRARY, NONE, OTHER, UNKNOWN, Field, Seen, Site, joined, site_of
-from typedbatch._program import values
 from typedbatch._program.arrays.sizes import Size
 from typedbatch._program.arrays.values import Array as Known
 from typedbatch._program.arrays.values import Scalar
 from typedbatch._program.classes import attribute_of, declared_fields
-from typedbatch._program.heap import (
-    BatchObject,
-    BufferObject,
-    DictObject,
-    InstanceObject,
-    ListObject,
-    Object,
-)
+from typedbatch._program.heap import BatchObject, BufferObject, DictObject, InstanceObject, ListObject, Object
 from typedbatch._program.heap import Field as HeapField
 from typedbatch._program.machine import Machine
 from typedbatch._program.shipped import shipped
-from typedbatch._program.values import Atom, Code, Literal, Ragged, Ref, Shaped, Value, is_none
+from typedbatch._program.values import (
+    Atom,
+    Class,
+    Code,
+    External,
+    Function,
+    Literal,
+    Method,
+    Ragged,
+    Ref,
+    Shaped,
+    Unknown,
+    Value,
+    is_none,
+)  # fmt: skip
 from typedbatch.batch import Batch
 
-_DEEPEST = 3
+_DEEPEST: Final = 3
 """Batches within each other that are shown."""
 
 
-class Given(NamedTuple):
+class _Given(NamedTuple):
     """A value that a field was set to.
 
     Attributes:
-        site: Where.
+        site: Node that sets it.
         kind: Name of the type that it has before it becomes an array; empty if it is not known.
     """
 
@@ -52,14 +58,14 @@ class Snapshots:
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
-        self._given: dict[Ref, dict[str, Given]] = {}
+        self._given: dict[Ref, dict[str, _Given]] = {}
         self._declarations = Declarations()
         self._of_code: dict[Code, Seen] = {}
         self._of_batch: dict[Ref, tuple[dict[str, HeapField], bool, dict[str, Seen], Seen]] = {}
 
-    def give(self, ref: Ref, name: str, given: Given) -> None:
-        """Take note of what a field is set to."""
-        self._given.setdefault(ref, {})[name] = given
+    def give(self, ref: Ref, name: str, value: Value, site: Site) -> None:
+        """Take note of the value that a field is set to, and of where."""
+        self._given.setdefault(ref, {})[name] = _Given(site, self.of(value).kind)
         self._of_batch.pop(ref, None)
 
     def copy(self, ref: Ref, copied: Ref) -> None:
@@ -72,15 +78,15 @@ class Snapshots:
         return self._declarations.of(seen, cls)
 
     def of(self, value: Value, depth: int = 0) -> Seen:
-        """Return what a value is."""
-        found = NONE
-        for atom in value:
+        """Return a value as it is now."""
+        found = self._of_atom(value[0], depth) if value else UNKNOWN
+        for atom in value[1:]:
             found = joined(found, self._of_atom(atom, depth))
         return found
 
     def _of_atom(self, atom: Atom, depth: int) -> Seen:
         match atom:
-            case values.Unknown():
+            case Unknown():
                 return UNKNOWN
             case Ref():
                 return self._of_object(atom, self._machine.heap.read(atom), depth)
@@ -88,13 +94,20 @@ class Snapshots:
                 return NONE
             case Shaped(held=Known() as array):
                 return Seen(array=array)
-            case values.Function(code) | values.Method(values.Function(code)):
+            case Function(code) | Method(Function(code)):
                 return self._function(code)
-            case values.Class() | values.External():
+            case Class() | External():
                 return self._class(atom)
+            case Literal():
+                return Seen(kind=atom.type.__name__)
+            case Shaped(held=Size()):
+                return Seen(kind="int")
+            case Shaped(held=Scalar()):
+                return Seen(kind="float")
+            case Ragged():
+                return Seen(kind="Ragged")
             case _:
-                kind = kind_of(atom)
-                return Seen(kind=kind) if kind else OTHER
+                return OTHER
 
     def _function(self, code: Code) -> Seen:
         if code not in self._of_code:
@@ -103,9 +116,9 @@ class Snapshots:
             self._of_code[code] = Seen(parameters=names if args.kwarg is None else None)
         return self._of_code[code]
 
-    def _class(self, cls: values.Class | values.External) -> Seen:
+    def _class(self, cls: Class | External) -> Seen:
         """Return a class, or another thing that is imported."""
-        if isinstance(cls, values.External):
+        if isinstance(cls, External):
             found = shipped(cls.name)
             if found is Batch:
                 return Seen(kind=BATCH)
@@ -115,7 +128,7 @@ class Snapshots:
         if declared_fields(cls) is not None:
             return Seen(kind=DECLARED)
         for atom in attribute_of(cls, "__init__") or ():
-            if isinstance(atom, values.Function):
+            if isinstance(atom, Function):
                 return self._function(atom.code)
         return Seen(parameters=frozenset(cls.fields))
 
@@ -156,7 +169,7 @@ class Snapshots:
         self._of_batch[ref] = dict(batch.fields), batch.is_open, nested, seen
         return seen
 
-    def _field(self, name: str, field: HeapField, given: Given | None, nested: Seen | None) -> Field:
+    def _field(self, name: str, field: HeapField, given: _Given | None, nested: Seen | None) -> Field:
         value = self.of(field.value) if nested is None else nested
         sites = frozenset[Site]()
         if field.place is not None:
@@ -166,18 +179,3 @@ class Snapshots:
         if given is not None and given.kind and value.fields is None and value.array is None and not value.kind:
             value = Seen(kind=given.kind)
         return Field(name, value, field.is_sure, sites)
-
-
-def kind_of(atom: Atom) -> str:
-    """Return the name of the type of a value that is neither an object nor an array; empty if it is not known."""
-    match atom:
-        case Literal():
-            return atom.type.__name__
-        case Shaped(held=Size()):
-            return "int"
-        case Shaped(held=Scalar()):
-            return "float"
-        case Ragged():
-            return "Ragged"
-        case _:
-            return ""

@@ -20,8 +20,8 @@ from typedbatch._program.source import (
     root_of,
 )
 
-_KEPT: Final = 2
-"""Texts of a file that are kept as they are parsed: the last one, and one in which a name is typed."""
+_KEPT: Final = 3
+"""Texts of a file that are kept as they are parsed: the last one, and those in which a name was typed."""
 
 
 class _Parsed(NamedTuple):

@@ -7,11 +7,10 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from typedbatch._lsp.places import Node, Places, Site, site_of
-from typedbatch._lsp.snapshots import Given, Snapshots, kind_of
+from typedbatch._lsp.snapshots import Snapshots
 from typedbatch._program.arrays.sizes import Ranks
 from typedbatch._program.classes import declared_fields
 from typedbatch._program.frames import Call, Frame
-from typedbatch._program.heap import ListObject
 from typedbatch._program.relevance import Relevance
 from typedbatch._program.run import Run
 from typedbatch._program.source import Program, Source
@@ -54,6 +53,7 @@ class Watching(Run):
         """Records and protocols that parameters of functions are annotated with."""
         self._call_at: tuple[Source, ast.Call] | None = None
         self._is_repeated = False
+        """Whether a function that calls have come to is run by itself."""
 
     # What expressions are
 
@@ -84,9 +84,12 @@ class Watching(Run):
         return None if self._is_thorough else truth
 
     def _see(self, source: Source, node: Node, value: Value) -> None:
-        if not self.is_alive() or self._is_repeated:
+        if not self.is_alive():
             return
         seen = self._snapshots.of(value)
+        if self._is_repeated:
+            self.places[source].declare(node, seen.array)
+            return
         code = self.frame.code
         if isinstance(node, (ast.Name, ast.arg)) and code in self._declared:
             cls = self._declared[code].get(node.id if isinstance(node, ast.Name) else node.arg)
@@ -133,15 +136,7 @@ class Watching(Run):
         if at is not None:
             site = site_of(str(source.path), at)
             self.writers.setdefault(name, {})[site] = None
-            self._snapshots.give(ref, name, Given(site, self._kind_of(value)))
-
-    def _kind_of(self, value: Value) -> str:
-        if len(value) != 1:
-            return ""
-        found = self.heap.read(value[0]) if isinstance(value[0], Ref) else None
-        if isinstance(found, ListObject):
-            return "tuple" if found.is_tuple else "list"
-        return kind_of(value[0])
+            self._snapshots.give(ref, name, value, site)
 
     def _copy(self, ref: Ref, done: dict[Ref, Ref]) -> Ref:
         copied = super()._copy(ref, done)
