@@ -10,6 +10,8 @@ from typing import Any, Final
 
 from typedbatch._lsp.process import TYPES, EndedError, Process, RefusedError
 
+_PAUSE: Final = 0.5
+"""Seconds before a check, for the next file that is opened or saved."""
 _LIMIT: Final = 1800.0
 """Seconds for a check; the first one of a project reads all of torch."""
 Found = list[dict[str, Any]]
@@ -64,6 +66,7 @@ class Background:
 
     async def _check_all(self, texts: Mapping[str, str]) -> None:
         while self._is_asked:
+            await asyncio.sleep(_PAUSE)
             self._is_asked = False
             self._changed = {path for path, text in texts.items() if text != self._on_disk(path)}
             try:

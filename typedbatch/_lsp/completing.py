@@ -14,12 +14,7 @@ from typedbatch._lsp.runs import Runs
 def complete(runs: Runs, path: str, text: str, line: int, column: int) -> list[dict[str, Any]]:
     """Return the fields of the plain batch in front of a cursor, or an empty list if it is something else.
 
-    Args:
-        runs: The project.
-        path: Path of the file.
-        text: Text of the file as it is in the editor.
-        line: Line of the cursor, from 1.
-        column: Column of the cursor in characters, from 0.
+    The text is that in the editor; lines are counted from 1, columns in characters from 0.
     """
     cursor = cursor_at(text, line, column)
     if cursor is None:

@@ -82,7 +82,6 @@ class Project:
         self._has_ended = False
         self._failures = 0
         self._has_said = False
-        self._refusal = ""
         self._timer: asyncio.Task[None] | None = None
         self._busy = asyncio.Lock()
 
@@ -140,15 +139,10 @@ class Project:
                 changed, self._changed = self._changed, {}
                 try:
                     await self._check(changed)
-                except EndedError as error:
+                except (EndedError, RefusedError) as error:
                     self._changed = {**changed, **self._changed}
                     if not await self._failed(str(error)):
                         return
-                except RefusedError as error:
-                    if str(error) != self._refusal:
-                        self._client.say(f"typedbatch: {error}")
-                    self._refusal = str(error)
-                    return
         self._client.checked()
 
     async def _check(self, changed: dict[str, str | None]) -> None:
@@ -183,9 +177,6 @@ class Project:
         await self._client.loading(True)
         try:
             return await process.request("start", self._pauses.answer, root=str(self.root), texts=texts)
-        except RefusedError:
-            await self.stop()
-            raise
         finally:
             self._is_loading = False
             await self._client.loading(False)

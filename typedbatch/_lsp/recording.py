@@ -29,12 +29,6 @@ def record(runs: Runs, path: str, line: int, column: int) -> dict[str, Any] | No
     """Return the edits that declare the fields of the batch at a place as a record; None if there is none.
 
     Where a call of ``Batch`` in the file makes the batch, the record is called instead.
-
-    Args:
-        runs: The project.
-        path: Path of the file.
-        line: Line, from 1.
-        column: Column in bytes, from 0.
     """
     places = runs.places_in(path, line)
     found = places.at(line, column)

@@ -16,15 +16,7 @@ from typedbatch.errors import SettingError
 def rename(runs: Runs, path: str, line: int, column: int, new: str | None) -> dict[str, Any] | None:
     """Return the edits that give a field another name in all plain batches of a project.
 
-    Args:
-        runs: The project.
-        path: Path of the file.
-        line: Line, from 1.
-        column: Column in bytes, from 0.
-        new: New name; None to ask whether there is a field at the place.
-
-    Returns:
-        The name and the edits; None if no field of a plain batch is named at the place.
+    Without a new name, only the place is returned; None if no field of a plain batch is named there.
 
     Raises:
         SettingError: The new name is not free, or it cannot be told whether a place in the project means the field.

@@ -24,11 +24,13 @@ class _Ran(NamedTuple):
     """A program that has run.
 
     Attributes:
+        program: The program.
         outcome: What was found.
         places: What was seen in the files that are open.
         writers: Nodes that set a field, by its name.
     """
 
+    program: Program
     outcome: Outcome
     places: Mapping[Source, Places]
     writers: Mapping[str, Collection[Site]]
@@ -94,15 +96,20 @@ class Runs:
             watched = frozenset(one for one in program.sources if one.path in self._sources.open)
             key = program.sources, watched
             self._ran[key] = before.get(key) or self._run(program, watched)
-        found: dict[str, list[dict[str, Any]]] = {name: [] for name in texts}
+        left = [ran.outcome.unfinished for ran in self._ran.values()]
+        notes = [warning_of(one, self._root) for one in left if one is not None]
+        return {"found": {**{name: [] for name in texts}, **self._found()}, "notes": notes}
+
+    def _found(self) -> dict[str, list[dict[str, Any]]]:
+        """Return what is found in each file, but for lines that cannot be read yet."""
+        found: dict[str, list[dict[str, Any]]] = {}
         for (sources, _), ran in self._ran.items():
             skipped = {one.path: self._sources.changed_lines(one) for one in sources}
             for one in ran.outcome.findings:
                 if one.line not in skipped[one.path] and self._is_shown(one):
                     diagnostic = diagnostic_of(one, self._root).to_dict()
                     found.setdefault(self.name_of(one.path), []).append(diagnostic)
-        left = [ran.outcome.unfinished for ran in self._ran.values()]
-        return {"found": found, "notes": [warning_of(one, self._root) for one in left if one is not None]}
+        return found
 
     def _is_shown(self, finding: Finding) -> bool:
         path, settings = finding.path, self._settings
@@ -123,7 +130,7 @@ class Runs:
             traceback.print_exc()
             outcome = Outcome([])
         seen = made[0] if made else None
-        return _Ran(outcome, {}, {}) if seen is None else _Ran(outcome, seen.places, seen.writers)
+        return _Ran(program, outcome, seen.places if seen else {}, seen.writers if seen else {})
 
     # What was seen
 
@@ -135,32 +142,22 @@ class Runs:
             line: A line that is asked about. If the program never comes there, both branches of each ``if`` are run.
         """
         path = self.path_of(name)
-        for (sources, watched), ran in self._ran.items():
-            for source in watched:
-                if source.path == path:
-                    places = ran.places.get(source) or Places()
-                    return places if not line or places.knows(line) else self._thorough_in(sources, source)
+        found = [(ran, source) for ran in self._ran.values() for source in ran.places if source.path == path]
+        for ran, source in found:
+            if not line or ran.places[source].knows(line):
+                return ran.places[source]
+            if source not in self._thorough:
+                self._thorough |= _seen_in(ran.program, [source], is_thorough=True)
+            return self._thorough[source]
         return Places()
 
-    def _thorough_in(self, sources: tuple[Source, ...], source: Source) -> Places:
-        if source not in self._thorough:
-            program = next((one for one in self._sources.programs({source.path}) if one.sources == sources), None)
-            self._thorough[source] = Places() if program is None else _seen_in(program, source, is_thorough=True)
-        return self._thorough[source]
-
     def places_with(self, name: str, text: str, line: int) -> Places:
-        """Return what is seen in a file with another text.
-
-        Args:
-            name: The file.
-            text: Its text, which Python can read.
-            line: The line that is asked about.
-        """
+        """Return what is seen in a file with another text, which Python can read, where a line is asked about."""
         path = self.path_of(name)
         for program in self._sources.programs({path}, {path: text}):
-            source = next(one for one in program.sources if one.path == path)
-            places = _seen_in(program, source)
-            return places if places.knows(line) else _seen_in(program, source, is_thorough=True)
+            watched = [one for one in program.sources if one.path == path]
+            places = _seen_in(program, watched)[watched[0]]
+            return places if places.knows(line) else _seen_in(program, watched, is_thorough=True)[watched[0]]
         return Places()
 
     def writers_of(self, field: str) -> list[Site]:
@@ -177,18 +174,16 @@ class Runs:
         found = dict[str, Places]()
         for program in programs:
             watched = [source for source in program.sources if source.path in names_of]
-            if watched:
-                watching = Watching(program, Ranks(), watched, is_thorough=True)
-                watching.run()
-                found.update({names_of[source.path]: places for source, places in watching.places.items()})
+            seen = _seen_in(program, watched, is_thorough=True) if watched else {}
+            found.update({names_of[source.path]: places for source, places in seen.items()})
         return found
 
 
-def _seen_in(program: Program, source: Source, *, is_thorough: bool = False) -> Places:
-    """Run a program, and return what was seen in one file."""
-    watching = Watching(program, Ranks(), [source], is_thorough=is_thorough)
+def _seen_in(program: Program, watched: Collection[Source], *, is_thorough: bool = False) -> dict[Source, Places]:
+    """Run a program, and return what was seen in some of its files."""
+    watching = Watching(program, Ranks(), watched, is_thorough=is_thorough)
     watching.run()
-    return watching.places[source]
+    return watching.places
 
 
 def _settings_of(root: Path) -> Settings:

@@ -1,4 +1,7 @@
-"""Answers about expressions: a text under the mouse, shapes beside names, the lines that write a field."""
+"""Answers about expressions: a text under the mouse, shapes beside names, the lines that write a field.
+
+Lines are counted from 1, columns in bytes from 0.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +18,7 @@ from typedbatch._lsp.runs import Runs
 
 
 def hover(runs: Runs, path: str, line: int, column: int) -> dict[str, Any] | None:
-    """Return what is known at a place, as Markdown, and the range that it is about; None if nothing is.
-
-    Args:
-        runs: The project.
-        path: Path of the file.
-        line: Line, from 1.
-        column: Column in bytes, from 0.
-    """
+    """Return what is known at a place, as Markdown, and the range that it is about; None if nothing is."""
     found = runs.places_in(path, line).at(line, column)
     named = field_at(runs, path, line, column)
     if named is not None:
@@ -46,14 +42,7 @@ def _names_field(node: ast.AST, span: Span) -> bool:
 
 
 def hints(runs: Runs, path: str, first: int, last: int) -> list[dict[str, Any]]:
-    """Return the shapes of the arrays that names are bound to in some lines.
-
-    Args:
-        runs: The project.
-        path: Path of the file.
-        first: First line, from 1.
-        last: Last line.
-    """
+    """Return the shapes of the arrays that names are bound to in some lines."""
     return [
         {"line": span.end_line, "column": span.end_column, "text": f": {seen.array}"}
         for span, node, seen in runs.places_in(path).all()
@@ -66,12 +55,6 @@ def definition(runs: Runs, path: str, line: int, column: int) -> list[dict[str, 
     """Return the places that write the field which is named at a place.
 
     Where that is not in sight, all places of the project are returned that set a field of that name.
-
-    Args:
-        runs: The project.
-        path: Path of the file.
-        line: Line, from 1.
-        column: Column in bytes, from 0.
     """
     named = field_at(runs, path, line, column)
     if named is None:

@@ -154,7 +154,7 @@ def run_server(stdio: Stdio = True) -> None:
     if importlib.util.find_spec("pygls") is None:
         typer.echo("typedbatch lsp needs pygls; pip install 'typedbatch[lsp]'", err=True)
         raise typer.Exit(2)
-    from typedbatch._lsp.server import make_server
+    from typedbatch._lsp.features import make_server
 
     server = make_server()
     server.start_io()
