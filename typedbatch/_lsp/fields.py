@@ -49,7 +49,7 @@ def described(seen: Seen, declared: str = "") -> str:
 
 def field_at(runs: Runs, path: str, line: int, column: int) -> FieldAt | None:
     """Return the field of a batch that is named at a place, as ``batch.obs`` or ``batch["obs"]``."""
-    lines = runs.text_of(path).split("\n")
+    lines = (runs.text_of(path) or "").split("\n")
     written = lines[line - 1].encode("utf-8", "replace") if 0 < line <= len(lines) else b""
     # Each byte is one character here, so that places in the text are columns.
     text = written.decode("latin-1")

@@ -9,7 +9,6 @@ from typing import Any
 
 from typedbatch._lsp.fields import described
 from typedbatch._lsp.places import Field, Node, Seen, Site, Span, site_of, span_of
-from typedbatch._lsp.repair import tree_of
 from typedbatch._lsp.runs import Runs
 from typedbatch._program.arrays.values import Array
 from typedbatch.records import BatchRecord
@@ -34,11 +33,10 @@ def record(runs: Runs, path: str, line: int, column: int) -> dict[str, Any] | No
     found = places.at(line, column)
     if found is None or not found[2].fields:
         found = next((one for one in reversed(list(places.all())) if _is_call_around(one, line, column)), None)
-    if found is None or found[2].fields is None or found[2].is_declared:
+    text, tree = runs.text_of(path), places.tree
+    if text is None or found is None or found[2].fields is None or found[2].is_declared:
         return None
     span, node, seen = found
-    text = runs.text_of(path)
-    tree = tree_of(text)
     declared = _declared(tree)
     calls = dict(_calls_of_batch(str(runs.path_of(path)), tree))
     taken = {one.id for one in ast.walk(tree) if isinstance(one, ast.Name)} | declared

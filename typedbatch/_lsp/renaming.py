@@ -32,8 +32,10 @@ def rename(runs: Runs, path: str, line: int, column: int, new: str | None) -> di
         raise SettingError(f"{new!r} cannot be the name of a field")
     pattern = re.compile(rf"\b(?:{re.escape(old)}|{re.escape(new)})\b")
     edits: list[dict[str, Any]] = []
-    texts = {one: text for one in runs.files if pattern.search(text := runs.text_of(one))}
-    for one, places in sorted(runs.all_places_in(texts).items()):
+    texts = {one: text for one in runs.files if pattern.search(text := runs.written(one))}
+    seen = runs.all_places_in(texts)
+    _refuse([one for one, text in texts.items() if runs.text_of(one) != text], old)  # Lines of it are left out.
+    for one, places in sorted(seen.items()):
         text = texts[one]
         uses = Uses(one, text, places, old)
         _refuse(uses.uncertain, old)

@@ -70,9 +70,13 @@ class Runs:
         """Return the path of a file in the project."""
         return self._names.get(path) or Path(os.path.relpath(path, self._root)).as_posix()
 
-    def text_of(self, name: str) -> str:
-        """Return the text of a file as a run reads it; empty if it cannot be read."""
-        return self._sources.text_of(self.path_of(name))
+    def written(self, name: str) -> str:
+        """Return the text of a file as it stands; empty if it cannot be decoded."""
+        return self._sources.written(self.path_of(name))
+
+    def text_of(self, name: str) -> str | None:
+        """Return the text of a file as a run has read it, with as many lines; None if too much of it is wrong."""
+        return self._sources.readable(self.path_of(name))
 
     @property
     def files(self) -> list[str]:

@@ -66,7 +66,7 @@ def definition(runs: Runs, path: str, line: int, column: int) -> list[dict[str, 
 def _place(runs: Runs, site: Site, name: str) -> dict[str, Any]:
     """Return the place of a name in the first line of a node, or of the line."""
     path, span = runs.name_of(Path(site.path)), site.span
-    written = (runs.text_of(path).split("\n") + [""] * span.line)[span.line - 1].encode()
+    written = (runs.written(path).split("\n") + [""] * span.line)[span.line - 1].encode()
     found = re.compile(rb"\b%s\b" % re.escape(name.encode())).search(written, span.column)
     at, end = found.span() if found is not None else (0, len(written))
     return {"path": path, "line": span.line, "column": at, "end_column": end}

@@ -80,13 +80,17 @@ class Sources:
         """All files."""
         return self._files | self._unsaved.keys()
 
-    def text_of(self, path: Path) -> str:
-        """Return the text of a file as a run reads it, with as many lines; empty if it cannot be read."""
+    def written(self, path: Path) -> str:
+        """Return the text of a file as it stands; empty if it cannot be decoded."""
         try:
-            text = self.read(path)
+            return self.read(path)
         except (OSError, SyntaxError):
             return ""
-        return next((one.text for one in self._parsed.get(path, ()) if one.key[-1] == text), text)
+
+    def readable(self, path: Path) -> str | None:
+        """Return the text of a file as a run has read it, with as many lines; None if too much of it is wrong."""
+        text = self.written(path)
+        return next((one.text for one in self._parsed.get(path, ()) if one.key[-1] == text), None)
 
     def read(self, path: Path) -> str:
         """Return the text of a file, from the editor or the disk.
