@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.program.helpers import write
-from tests.typing.plugin.writer import FLAGS_MODULE, draw
+from tests.program.writer import FLAGS_MODULE, draw
 from typedbatch._program.run import run
 from typedbatch._program.source import files_in, programs_of
 

@@ -183,7 +183,7 @@ total(np.zeros((5, 4)))
 def test_a_branch_that_no_call_comes_to_is_known_too(editor):
     editor.open("branch.py", HELPER)
     assert editor.hover("branch.py", "        print(bat|ch)") == (
-        "```python\n(batch) Batch\n    obs    int\n    name   str\n    items  list\n    none   None\n```"
+        "```python\n(batch) Batch\n    obs    int\n    name   str\n    items  ndarray\n    none   None\n```"
     )
     editor.type("branch.py", HELPER.replace("        print(batch)", "        batch."))
     assert editor.labels("branch.py", "        batch.|\n") == ["obs", "name", "items", "none"]

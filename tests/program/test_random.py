@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.program.combinations import Spot, legal
 from tests.program.helpers import write
-from tests.typing.plugin.combinations import Spot, legal
-from tests.typing.plugin.packages import Tally, Told, kind_of
-from tests.typing.plugin.writer import FLAGS_MODULE, Package, draw
+from tests.program.tally import Tally, Told, kind_of
+from tests.program.writer import FLAGS_MODULE, Package, draw
 from typedbatch._program.run import run
 from typedbatch._program.source import files_in, programs_of
 

@@ -129,7 +129,7 @@ class Runs:
             return made[0]
 
         try:
-            outcome = run(program, make)
+            outcome = run(program, make=make)
         except Exception:  # noqa: BLE001  # other programs of the project are run all the same
             traceback.print_exc()
             outcome = Outcome([])

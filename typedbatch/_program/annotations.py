@@ -25,10 +25,13 @@ from typedbatch._program.values import (
     Class,
     External,
     Function,
+    Kind,
+    Kinds,
     Method,
     Ref,
     Result,
     Shaped,
+    TypeVariable,
     Value,
     union,
 )
@@ -37,7 +40,7 @@ from typedbatch.batch import Batch
 from typedbatch.errors import DeclarationError
 from typedbatch.schema.dims import Dim, Shape, Sort
 
-_OF_ELEMENTS: Final = frozenset({
+OF_ELEMENTS: Final = frozenset({
     "AsyncGenerator", "AsyncIterable", "AsyncIterator", "Collection", "Generator", "Iterable", "Iterator", "List",
     "MutableSequence", "Sequence", "Set", "deque", "frozenset", "list", "set",
 })  # fmt: skip
@@ -82,9 +85,49 @@ class Annotations(Attributes):
             case ast.Name() | ast.Attribute():
                 with self.silently():
                     value = self.evaluate(node)
-                return [value[0]] if len(value) == 1 and isinstance(value[0], (Class, External)) else None
+                found = value[0] if len(value) == 1 else None
+                found = found.bound if isinstance(found, TypeVariable) else found
+                return [found] if isinstance(found, (Class, External)) else None
             case _:
                 return None
+
+    def kinds_in(self, node: ast.expr) -> Kinds | None:
+        """Return the classes that an annotation names, with type arguments; None where it may be something else."""
+        node = _parsed(node)
+        match node:
+            case ast.Constant(value=None):
+                return (Kind(External("builtins.None")),)
+            case ast.BinOp(op=ast.BitOr(), left=left, right=right):
+                one, other = self.kinds_in(left), self.kinds_in(right)
+                return None if one is None or other is None else one + other
+            case ast.Subscript(value=outer, slice=inner):
+                parts = inner.elts if isinstance(inner, ast.Tuple) else [inner]
+                return self._kinds_of(node, outer, parts)
+            case ast.Name() | ast.Attribute():
+                found = self._meant(node)
+                if isinstance(found, Annotation):
+                    return (Kind(External("torch.Tensor" if found.declared.torch else "numpy.ndarray")),)
+                if isinstance(found, External) and found.name in _ARRAYS:
+                    return (Kind(External("torch.Tensor" if _ARRAYS[found.name] else "numpy.ndarray")),)
+                if isinstance(found, TypeVariable):
+                    return (Kind(found.bound, (None,)),)  # The type arguments of the bound are not known.
+                return (Kind(found),) if isinstance(found, (Class, External)) else None
+            case _:
+                return None
+
+    def _kinds_of(self, node: ast.expr, outer: ast.expr, parts: list[ast.expr]) -> Kinds | None:
+        name = last_name(outer)
+        if name in _TRANSPARENT:
+            kinds = self.kinds_in(parts[0])
+            return kinds if kinds is None or name != "Optional" else (*kinds, Kind(External("builtins.None")))
+        with self.silently():
+            declared = self.declared_array(node)
+        if declared is not None:
+            return (Kind(External("torch.Tensor" if declared.torch else "numpy.ndarray")),)
+        found = self._meant(outer)
+        if not isinstance(found, (Class, External)):
+            return None
+        return (Kind(found, tuple(map(self.kinds_in, parts))),)
 
     def declared_array(self, node: ast.expr | None) -> Declared | None:
         """Return the array that an annotation declares; of a union with None, the array."""
@@ -192,7 +235,7 @@ class Annotations(Attributes):
         node = _parsed(node)
         declared = self.declared_array(node)
         if declared is not None:
-            owner = Record(None, self.frame.number, self.frame.sizes, called=self.frame.is_result)
+            owner = Record(self.frame.number, self.frame.sizes, called=self.frame.is_result)
             return shapes.lower(array_of(declared, owner, self.ranks, name), UNKNOWN)
         if isinstance(node, ast.Subscript):
             outer = last_name(node.value)
@@ -201,7 +244,7 @@ class Annotations(Attributes):
                 if any(isinstance(one, ast.Constant) for one in elements):  # tuple[Batch, ...]
                     return self.list_of(None, self.annotated(elements[0]))
                 return self.list_of([self.annotated(one) for one in elements], is_tuple=True)
-            if outer in _OF_ELEMENTS and elements:
+            if outer in OF_ELEMENTS and elements:
                 held = each(shapes.lift(self, element := self.annotated(elements[0])))
                 return self.list_of(None, element if held is None else shapes.lower(held))
         classes = self.classes_in(node)
@@ -243,7 +286,7 @@ class Annotations(Attributes):
         """Return the fields that a record declares, with their shapes; the names in these are those of one batch."""
         fields = dict.fromkeys(sorted(declared.required | declared.optional), UNKNOWN)
         arrays = declared_arrays(cls, libraries)
-        owner = Record(None, self.next_frame()) if arrays else None
+        owner = Record(self.next_frame()) if arrays else None
         for name, one in arrays.items():
             if name in declared.required and owner is not None:
                 fields[name] = shapes.lower(array_of(one, owner, self.ranks, name.removesuffix("_next")), UNKNOWN)
@@ -281,7 +324,7 @@ class Annotations(Attributes):
             return UNKNOWN
         self.heap.apply(changes)
         written = self._written_instance(ref)
-        owner = Record(None, self.next_frame())
+        owner = Record(self.next_frame())
         for base in lineage(cls):
             for name in base.fields if isinstance(base, Class) else ():
                 array = base.arrays.get(name) if isinstance(base, Class) else None

@@ -335,7 +335,7 @@ class Attributes(Machine):
         key = literal_of(index)
         match self.object_at(atom):
             case BatchObject() as batch if isinstance(atom, Ref):
-                if _takes_rows(index, syntax):
+                if self._takes_rows(index, syntax):
                     rows = self.copy_batch(atom)
                     batch_arrays.changed(self, rows, batch_arrays.taken(self, index))
                     return (rows,)
@@ -395,7 +395,7 @@ class Attributes(Machine):
                 if key is not None and isinstance(key.value, str):
                     self.set_attribute(value, key.value, given, node)
                     return
-                if not _takes_rows(index, syntax):
+                if not self._takes_rows(index, syntax):
                     self.open_batch(atom, given)
             elif isinstance(found, InstanceObject):
                 if self.call_special(atom, "__setitem__", [index, given]) is None:
@@ -413,6 +413,16 @@ class Attributes(Machine):
         elif isinstance(found, DictObject):
             found.rest, found.is_exact = union(found.rest, given), False
 
+    def _takes_rows(self, index: Value, syntax: ast.expr) -> bool:
+        """Return whether an index selects rows of a batch, and not a field."""
+        if isinstance(syntax, ast.BinOp) and not isinstance(syntax.op, (ast.Add, ast.Mod, ast.Mult)):
+            return True  # No other operator makes text.
+        if isinstance(syntax, (ast.Slice, ast.Tuple, ast.UnaryOp, ast.List, ast.Compare)):
+            return True
+        lists = [found for atom in index if isinstance(found := self.object_at(atom), ListObject)]
+        items = [union(one.any_item) for one in lists] if len(lists) == len(index) else [index]
+        return all(item and all(map(is_numeric, item)) for item in items)
+
     # Modules
 
     def member_of_module(self, source: Source, name: str) -> Value:
@@ -426,11 +436,3 @@ class Attributes(Machine):
     def load(self, source: Source) -> Value:
         """Run the top of a module, unless it has run, and return the module."""
         raise NotImplementedError
-
-
-def _takes_rows(index: Value, syntax: ast.expr) -> bool:
-    """Return whether an index selects rows of a batch, and not a field."""
-    if isinstance(syntax, ast.BinOp) and not isinstance(syntax.op, (ast.Add, ast.Mod, ast.Mult)):
-        return True  # No other operator makes text.
-    shapes = (ast.Slice, ast.Tuple, ast.UnaryOp, ast.List, ast.Compare)
-    return isinstance(syntax, shapes) or all(map(is_numeric, index))

@@ -18,6 +18,7 @@ from typedbatch._program.classes import (
     declared_fields,
     is_module,
     is_protocol,
+    kinds_of,
     lineage,
 )
 from typedbatch._program.containers import call_dict_member, call_list_member, call_text_member
@@ -37,6 +38,7 @@ from typedbatch._program.outside import KEEPS_NOTHING, call_external
 from typedbatch._program.relevance import Relevance
 from typedbatch._program.signatures import Signatures, is_positive
 from typedbatch._program.source import Program
+from typedbatch._program.swapped import check_arguments, returned_by
 from typedbatch._program.values import (
     ARRAY,
     NONE,
@@ -349,7 +351,7 @@ class Calls(Signatures):
         declared = self.declared_result(code, frame) if isinstance(held, Known) else None
         if declared is None or not isinstance(held, Known):
             return value
-        owner = Record(None, frame.number, frame.sizes, called=True)
+        owner = Record(frame.number, frame.sizes, called=True)
         return shapes.lower(refined(array_of(declared, owner, self.ranks), held))
 
     def _annotated_result(self, code: Code, frame: Frame) -> Value:
@@ -414,6 +416,11 @@ class Calls(Signatures):
             elif call is not None and call.node is not None and caller is not None:
                 at = args_at.get(parameter.arg)
                 self.need_annotated(parameter.annotation, value, call.argument(at, parameter.arg), is_given=True)
+        if call is not None and call.node is not None and caller is not None and call.node not in self.called:
+            self.called[call.node] = returned_by(frame.code)
+            callee = self.exit()
+            check_arguments(self, call.node, [(name, call.argument(at, name)) for name, at in args_at.items()])
+            self.enter(callee)
         for name, one in self.filled(frame).items():
             names[name] = shapes.filled(self, names[name], one)
         self.write_scope(frame.scope).names.update(names)
@@ -460,8 +467,10 @@ class Calls(Signatures):
         ]
         given = dict(zip(names, call.args, strict=False))
         given.update({name: value for name, value in call.named.items() if name in names})
-        for name in names:
-            if name not in given:
+        for at, name in enumerate(names):
+            if name in given:
+                self.need_kinds(kinds_of(cls, name), given[name], call.argument(at, name))
+            else:
                 given[name] = UNKNOWN if call.has_more or call.is_starred else self._default(cls, name, call)
         if self.is_alive():
             written = self.heap.write(ref)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import Final, TypeVar
 
 from typedbatch._program.arrays.declared import Declared as Array
-from typedbatch._program.shipped import Declared, arrays_of, declared_by, shipped
-from typedbatch._program.values import Atom, Class, External, Value
+from typedbatch._program.shipped import Declared, arrays_of, declared_by, shipped, shipped_kinds
+from typedbatch._program.values import Atom, Class, External, Kind, Kinds, Value
 from typedbatch.batch import Batch
 
 PLAIN_BASES: Final = frozenset({"object", "Module", "Generic", "ABC", "Protocol"})
 """Classes whose constructors keep nothing of their arguments, and whose instances are true."""
 _MODULES: Final = frozenset({"torch.nn.Module", "torch.nn.modules.Module", "torch.nn.modules.module.Module"})
 _RECORD: Final = "typedbatch.BatchRecord"
+T = TypeVar("T")
 
 
 def lineage(cls: Atom) -> list[Atom]:
@@ -94,11 +95,47 @@ def declared_arrays(cls: Atom, libraries: Sequence[bool | None] = ()) -> dict[st
             found.update(base.arrays)
         elif isinstance(base, External):
             for name, (array, parameter) in arrays_of(shipped(base.name)).items():
-                given = min(parameter or 0, len(libraries) - 1)
-                torch = array.torch if parameter is None else libraries[given] if libraries else None
+                torch = array.torch if parameter is None else _argument(libraries, parameter) if libraries else None
                 if torch is not None:
                     found[name] = replace(array, torch=torch)
     return found
+
+
+def declared_kinds(cls: Atom, args: Sequence[Kinds | None] = ()) -> dict[str, Kinds]:
+    """Return what the fields of a record or protocol take, where that is known.
+
+    Args:
+        cls: The class.
+        args: What its type arguments take.
+    """
+    found: dict[str, Kinds] = {}
+    given = {cls: tuple(args)}
+    for base in lineage(cls):
+        if isinstance(base, Class):
+            given = {**base.arguments, **given}
+    for base in reversed(lineage(cls)):
+        if isinstance(base, Class):
+            found = {name: kinds for name, kinds in found.items() if name not in base.fields} | base.kinds
+        elif isinstance(base, External):
+            arguments = given.get(base, ())
+            for name, (classes, parameter) in shipped_kinds(shipped(base.name)).items():
+                kinds: Kinds | None = tuple(Kind(External(one)) for one in classes)
+                if parameter is not None and arguments:
+                    kinds = _argument(arguments, parameter)
+                if kinds is not None:
+                    found[name] = kinds
+    return found
+
+
+def kinds_of(cls: Class, name: str) -> Kinds | None:
+    """Return what an annotated name in the body of a class takes, as a field of a dataclass."""
+    owner = next((base for base in lineage(cls) if isinstance(base, Class) and name in base.fields), None)
+    return owner.kinds.get(name) if owner is not None else None
+
+
+def _argument(args: Sequence[T], parameter: int) -> T:
+    """Return what a type parameter stands for; the default of those behind the first is what that one stands for."""
+    return args[parameter if parameter < len(args) else 0]
 
 
 def is_module(cls: Atom) -> bool:

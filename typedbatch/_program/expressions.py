@@ -139,6 +139,8 @@ class Expressions(Comprehensions):
             scope = found.parent
         if name == "__name__":
             return constant("__main__")
+        if name == "reveal_type":  # Type checkers know it without an import.
+            return (External("typing.reveal_type"),)
         return (External(f"builtins.{name}"),) if hasattr(builtins, name) else UNKNOWN
 
     def tested(self, test: ast.expr) -> bool | None:
@@ -497,6 +499,9 @@ class Expressions(Comprehensions):
         if not self.is_alive():
             return UNKNOWN
         if not self.enter_body(value):
+            code = self.frame.code
+            if code is not None and code.returns is not None and node.value is not None:
+                self.need_yielded(code.returns, value, node.value)
             self.frame.yields.append(value)
             for atom in value:
                 batch = self.batch_at(atom)

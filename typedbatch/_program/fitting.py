@@ -24,7 +24,7 @@ def fit_fields(machine: Machine, batch: Ref, cls: Class | External, call: Call) 
         return
     arrays = _arrays_in(machine, batch)
     sizes: dict[str, Size | None] = {}
-    owner = Record(None, machine.next_frame(), sizes, called=True)
+    owner = Record(machine.next_frame(), sizes, called=True)
     is_row, wrong = _is_row(declared, arrays), set[str]()
     for name in [one for one in arrays if one in declared]:
         expected = Declared(None, declared[name].dtypes, declared[name].torch) if is_row else declared[name]
@@ -79,7 +79,7 @@ def fit_extended(machine: Machine, batch: Ref, cls: Class | External, call: Call
 def _owner(machine: Machine, declared: Mapping[str, Declared], arrays: Mapping[str, Array]) -> Record:
     """Return what the names in declared shapes belong to, with the sizes that arrays give them."""
     sizes: dict[str, Size | None] = {}
-    owner = Record(None, machine.next_frame(), sizes)
+    owner = Record(machine.next_frame(), sizes)
     for name, array in arrays.items():
         if name in declared:
             with suppress(MismatchError):

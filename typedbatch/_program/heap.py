@@ -50,6 +50,7 @@ class Field(NamedTuple):
         condition: The one ``if`` that decides whether it is set, if that is known.
         place: Where it is set.
         is_assumed: Whether nothing sets it, and the run goes on as if something did, after its report.
+        activation: The call that set it.
     """
 
     value: Value
@@ -57,6 +58,7 @@ class Field(NamedTuple):
     condition: Condition | None = None
     place: Place | None = None
     is_assumed: bool = False
+    activation: int = 0
 
 
 @dataclass(slots=True)
@@ -409,7 +411,7 @@ def _joined_fields(one: BatchObject, other: BatchObject, condition: Condition | 
             value, place = union(mine.value, theirs.value), mine.place or theirs.place
             unsure = [found.condition for found in (mine, theirs) if not found.is_sure]
             same = unsure[0] if unsure and all(found == unsure[0] for found in unsure) else None
-            yield name, Field(value, not unsure, same, place)
+            yield name, Field(value, not unsure, same, place, activation=min(mine.activation, theirs.activation))
 
 
 def _joined_values(one: dict[K, Value], other: dict[K, Value]) -> Iterator[tuple[K, Value]]:

@@ -1,4 +1,4 @@
-"""Reports: of reads of fields that are not there, and of batches that lack what is asked for.
+"""Reports of reads of fields that are not there.
 
 A report needs every batch that a value may be to lack the field, and all of them to be known to the last field. A
 field that may be there is reported only if it depends on one ``if`` alone, in the call that made the batch, and if
@@ -15,7 +15,7 @@ import numpy as np
 
 from typedbatch._program import report
 from typedbatch._program.classes import attribute_of, declared_fields, name_of
-from typedbatch._program.heap import Field, Place
+from typedbatch._program.heap import Field
 from typedbatch._program.machine import Machine
 from typedbatch._program.near import near_miss
 from typedbatch._program.shipped import MEMBERS, shipped
@@ -76,7 +76,7 @@ def read_field(
         if lacking and not is_maybe:
             _report_missing(machine, lacking, name, names, node)
         elif is_maybe and not lacking and len(value) == 1:
-            _report_maybe(machine, value[0], name, node)
+            report_maybe(machine, value[0], name, node)
     return union(*found) or UNKNOWN
 
 
@@ -122,8 +122,17 @@ def assume(machine: Machine, value: Value, names: Iterable[str]) -> None:
             machine.write_batch(atom).fields.update({name: Field(UNKNOWN, is_assumed=True) for name in names})
 
 
-def _report_maybe(machine: Machine, atom: Atom, name: str, node: ast.AST, asked: str = "") -> None:
-    """Report a field that one branch alone sets, if the run is where the branches have just ended."""
+def report_maybe(machine: Machine, atom: Atom, name: str, node: ast.AST, asked: str = "", within: str = "") -> None:
+    """Report a field that one branch alone sets, if the run is where the branches have just ended.
+
+    Args:
+        machine: The run.
+        atom: The batch.
+        name: Name of the field.
+        node: Where it is needed.
+        asked: The protocol or record that asks for it; empty if it is read.
+        within: Path of the batch in the one that is handed over.
+    """
     batch = machine.batch_at(atom)
     field = batch.fields.get(name) if batch is not None and not batch.is_open else None
     condition = field.condition if field is not None and not field.is_sure else None
@@ -132,7 +141,7 @@ def _report_maybe(machine: Machine, atom: Atom, name: str, node: ast.AST, asked:
     if condition.guards != machine.guards or machine.exits > condition.exits:
         return
     line = getattr(condition.place.node, "lineno", 0) if condition.place is not None else 0
-    text = report.may_lack(asked, name, line) if asked else report.maybe(name, line)
+    text = report.may_lack(asked, within + name, line) if asked else report.maybe(name, line)
     if machine.report(node, report.MAYBE, text, [name], condition.place):
         machine.write_batch(atom).fields[name] = Field(field.value)
 
@@ -157,41 +166,3 @@ def member_of(machine: Machine, ref: Ref, name: str, node: ast.AST | None) -> Va
         if (fields is None or name not in fields.required) and hasattr(shipped(declared.name), name):
             return (Member(ref, name),)
     return (Member(ref, name),) if name in MEMBERS else None
-
-
-def lacks(machine: Machine, value: Value, required: Collection[str]) -> set[str]:
-    """Return the fields that every batch that a value may be is known to lack."""
-    lacking: set[str] | None = None
-    for atom in value:
-        batch = machine.batch_at(atom)
-        if batch is None or batch.is_open:
-            return set()
-        found = {name for name in required if name not in batch.fields}
-        lacking = found if lacking is None else lacking & found
-    return lacking or set()
-
-
-def need(machine: Machine, value: Value, cls: Atom, node: ast.AST | None) -> None:
-    """Report a batch that lacks fields of a protocol or record that is asked for."""
-    fields = declared_fields(cls)
-    if fields is None or node is None:
-        return
-    lacking = lacks(machine, value, fields.required)
-    if lacking:
-        text = report.lacking(name_of(cls), lacking, has_in(machine, value))
-        if machine.report(node, report.ARGUMENT, text, [*lacking, name_of(cls)], made_at(machine, value)):
-            assume(machine, value, lacking)
-    elif len(value) == 1:
-        for name in sorted(fields.required):
-            _report_maybe(machine, value[0], name, node, name_of(cls))
-
-
-def has_in(machine: Machine, value: Value) -> set[str]:
-    """Return the names of the fields of batches."""
-    return {name for atom in value if (batch := machine.batch_at(atom)) is not None for name in batch.names}
-
-
-def made_at(machine: Machine, value: Value) -> Place | None:
-    """Return where the first of the batches is made."""
-    batches = (machine.batch_at(atom) for atom in value)
-    return next((batch.place for batch in batches if batch is not None and batch.place is not None), None)

@@ -17,9 +17,11 @@ from typedbatch._program.classes import declared_fields, name_of
 from typedbatch._program.fitting import fit_extended, fit_fields
 from typedbatch._program.frames import Call
 from typedbatch._program.heap import BatchObject, BufferObject, DictObject, Field, ListObject
-from typedbatch._program.judge import has_in, lacks, made_at, need, read_field
+from typedbatch._program.judge import read_field
 from typedbatch._program.machine import Machine
-from typedbatch._program.shipped import MEMBERS, declared_by, parameters_of, shipped
+from typedbatch._program.needs import has_in, lacks, made_at, need
+from typedbatch._program.shipped import MEMBERS, declared_by, name_in_full, parameters_of, shipped
+from typedbatch._program.swapped import RETURNED, check_arguments
 from typedbatch._program.values import (
     ARRAY,
     NONE,
@@ -27,6 +29,7 @@ from typedbatch._program.values import (
     Atom,
     Class,
     External,
+    Kind,
     Ragged,
     Ref,
     Result,
@@ -183,6 +186,14 @@ def _changes(change: Change) -> MemberRow:
         return NONE
 
     return row
+
+
+def _same(array: Array) -> ArrayValue:
+    return array
+
+
+def _of_any_library(array: Array) -> ArrayValue:
+    return None
 
 
 def _returns_itself(machine: Machine, batch: Ref, call: Call) -> Value:
@@ -441,14 +452,20 @@ def call_function(machine: Machine, name: str, call: Call) -> Value:
 def _check_arguments(machine: Machine, function: object, call: Call) -> None:
     """Report arguments that lack what the annotations of a function of this package ask for."""
     parameters = parameters_of(function)
+    if call.node is not None and call.node not in machine.called:
+        machine.called[call.node] = RETURNED.get(getattr(function, "__name__", ""), ())
+        given = [
+            (one.name, call.argument(at if one.is_positional else None, one.name)) for at, one in enumerate(parameters)
+        ]
+        check_arguments(machine, call.node, given)
     for at, parameter in enumerate(parameters):
         value = call.get(at, parameter.name) if parameter.is_positional else call.named.get(parameter.name)
         if value is None:
             continue
         declared = declared_by(parameter.type) if parameter.type is not None else None
         if parameter.type is not None and declared is not None and declared.required:
-            cls = External(f"{parameter.type.__module__}.{parameter.type.__qualname__}")
-            need(machine, value, cls, call.argument(at, parameter.name))
+            kind = Kind(External(name_in_full(parameter.type)), (None,))  # Its type arguments are not known.
+            need(machine, value, kind, call.argument(at, parameter.name))
 
 
 def _extend(machine: Machine, call: Call) -> Value:
@@ -481,7 +498,7 @@ def _into(machine: Machine, call: Call, how: str) -> Value:
             code = report.EXTEND if how == "convert" else report.ARGUMENT
             text = report.lacking(name_of(cls), lacking, has_in(machine, source))
         machine.report(call.node, code, text, lacking, made_at(machine, source))
-    batch = join(machine, source, lambda array: array)
+    batch = join(machine, source, _of_any_library if how == "convert" else _same)
     machine.write_batch(batch).declared = cls
     if call.has_more or how == "convert":
         machine.open_batch(batch)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Final
 
 from typedbatch._program.arrays.declared import Declared
@@ -67,6 +68,9 @@ class Machine(Guards):
         later: Expressions that are kept, or given to a loop of events: a generator or coroutine runs some time later.
         attempts: Each ``try`` that the run is in, outermost first.
         mismatches: Shapes and dtypes that do not fit, by the lines by which the run came there.
+        notes: Notes, by file, line, column and text.
+        called: Names of the results of what each call has called.
+        needs: Whether each batch that was handed over certainly was what is asked for, by file, line and column.
         ranks: The number of axes of each run of axes, as ``*b``, in a declared shape.
         compared: Names of sizes that the program compares, which may be the same.
         are_layers_changed: Whether a layer has been changed after it was made.
@@ -86,6 +90,9 @@ class Machine(Guards):
         self.choices = 0
         self.operation: ast.AST | None = None
         self.mismatches: dict[tuple[Level, ...], Mismatch] = {}
+        self.notes: dict[tuple[Path, int, int, str], Finding] = {}
+        self.called: dict[ast.AST, Sequence[str]] = {}
+        self.needs: dict[tuple[Path, int, int], bool] = {}
         self.program = program
         self.vocabulary = program.vocabulary
         self.attempts: list[Attempt] = []
@@ -229,6 +236,19 @@ class Machine(Guards):
         finding = Finding(source.path, *start, *end, code, message, frozenset(names), trace, is_ignored)
         self.findings.setdefault((str(source.path), *start, tuple(sorted(finding.names))), finding)
         return True
+
+    def note(self, node: ast.expr | ast.stmt, text: str, code: str, source: Source | None = None) -> None:
+        """Add a note, once at a place."""
+        path, start = (source or self.frame.source).path, (node.lineno, node.col_offset)
+        end = (node.end_lineno or node.lineno, node.end_col_offset or node.col_offset)
+        if not self.quiet:
+            self.notes.setdefault((path, *start, text), Finding(path, *start, *end, code, text, frozenset()))
+
+    def note_need(self, node: ast.AST, *, is_met: bool) -> None:
+        """Take note of a batch that is handed over, and of whether it certainly is what is asked for there."""
+        if isinstance(node, ast.expr):
+            place = (self.frame.source.path, node.lineno, node.col_offset)
+            self.needs[place] = is_met and self.needs.get(place, True)
 
     def take_mismatch(self, node: ast.AST | None, error: MismatchError) -> None:
         """Take note of what does not fit. At the end of the run it is decided where that is reported."""

@@ -179,7 +179,7 @@ class Objects:
             before = fields.get(name)
             value = value if before is None else union(value, before.value)
             is_sure = is_sure and before is not None and before.is_sure
-        fields[name] = Field(value, is_sure, condition, place)
+        fields[name] = Field(value, is_sure, condition, place, activation=self.frame.number)
 
     def stored(self, atom: Atom) -> Atom:
         """Return what a field holds after it was set: a batch in place of a dict."""
@@ -195,7 +195,22 @@ class Objects:
             return atom if isinstance(atom.held, Known) else ARRAY[0]
         if found is None or isinstance(found, (BatchObject, InstanceObject)):
             return atom
-        return UNKNOWN[0]
+        return self._stacked(found) if isinstance(found, ListObject) else UNKNOWN[0]
+
+    def _stacked(self, found: ListObject) -> Atom:
+        """Return what a field holds after it was set to a list: a batch of rows, an array of numbers, or anything."""
+        items = found.any_item
+        if items and all(isinstance(atom, Literal) and is_numeric(atom) for atom in items):
+            return Shaped(Known(None, None, torch=False))
+        rows = [self.batch_at(self.stored(atom)) for atom in items]
+        known = [row for row in rows if row is not None]
+        if not known or len(known) < len(rows):
+            return UNKNOWN[0]
+        made = self.batch(is_open=any(row.is_open for row in known))
+        for name in dict.fromkeys(name for row in known for name in row.fields):
+            values = union(*(row.fields[name].value for row in known if name in row.fields))
+            self.set_field(made, name, values if all(map(self.is_batch, values)) else UNKNOWN)
+        return made
 
     def copied(self, value: Value, *, is_typed: bool = True) -> Value:
         """Return copies of batches, and anything in place of other things."""

@@ -18,6 +18,7 @@ from typedbatch._program.frames import Call
 from typedbatch._program.heap import BatchObject, DictObject, InstanceObject, ListObject
 from typedbatch._program.judge import read_field
 from typedbatch._program.machine import Machine
+from typedbatch._program.notes import reveal
 from typedbatch._program.shipped import shipped
 from typedbatch._program.values import (
     ARRAY,
@@ -32,6 +33,7 @@ from typedbatch._program.values import (
     Ref,
     Result,
     Shaped,
+    TypeVariable,
     Value,
     constant,
     is_numeric,
@@ -103,6 +105,12 @@ def call_external(machine: Machine, name: str, call: Call) -> Value:
             is_elementwise = root == "numpy" and isinstance(getattr(np, rest, None), np.ufunc)
             return machine.copied(call.first) if is_elementwise and call.first is not None else UNKNOWN
     return (Result(name),)
+
+
+def _type_variable(machine: Machine, call: Call) -> Value:
+    bound = call.named.get("bound", ())
+    cls = bound[0] if len(bound) == 1 else None
+    return (TypeVariable(cls),) if isinstance(cls, (Class, External)) else (Result("typing.TypeVar"),)
 
 
 def _choice(machine: Machine, call: Call) -> Value:
@@ -439,6 +447,8 @@ ROWS: Final[Mapping[str, Row]] = {
     "functools.partial": _partial,
     "itertools.chain": _chain,
     "numpy.random.choice": _choice,
+    **dict.fromkeys(("typing.reveal_type", "typing_extensions.reveal_type"), reveal),
+    **dict.fromkeys(("typing.TypeVar", "typing_extensions.TypeVar"), _type_variable),
     "typing.cast": _cast,
 }  # fmt: skip
 """Functions by their full names. Others of Python's own leave their arguments as they are and return anything."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,6 +15,9 @@ from typedbatch._program.values import Code
 FIELD, MAYBE, ARGUMENT, EXTEND = "batch-field", "batch-maybe-field", "batch-argument", "batch-extend"
 SHAPE, DTYPE = "batch-shape", "batch-dtype"
 SHAPES = (SHAPE, DTYPE)
+SWAPPED = "batch-swapped"
+NOTE, UNUSED = "note", "unused-dim"
+"""Codes of notes, which are not about mistakes."""
 
 
 @dataclass(frozen=True)
@@ -81,10 +84,14 @@ class Outcome:
     Attributes:
         findings: Mistakes, in the order of files and lines.
         unfinished: The function in which the steps of the run were used up; None if it came to the end.
+        notes: Shapes that the program asks for, and names of sizes that say nothing.
+        needs: Places at which batches are handed over, and whether each certainly is what is asked for.
     """
 
     findings: list[Finding]
     unfinished: Step | None = None
+    notes: tuple[Finding, ...] = ()
+    needs: Mapping[tuple[Path, int, int], bool] = field(default_factory=dict[tuple[Path, int, int], bool])
 
 
 def missing(name: str, names: Collection[str], owner: str = "Batch", call: str = "") -> str:
@@ -112,6 +119,13 @@ def may_lack(asked: str, name: str, line: int) -> str:
 def lacking(asked: str, names: Iterable[str], has: Collection[str]) -> str:
     """Describe a batch without fields that a protocol or record asks for."""
     return f"Batch lacks {listed(names)} of {asked}; it has {', '.join(sorted(has)) or 'no fields'}"
+
+
+def unfit(names: Collection[str], asked: str, takes: str, got: str) -> str:
+    """Describe fields of another kind than a protocol or record takes."""
+    if len(names) > 1:
+        return f"Fields {listed(names)} of {asked} take {takes}, got {got}"
+    return f"Field {listed(names)} of {asked} takes {takes}, got {got}"
 
 
 def different(names: Iterable[str]) -> str:

@@ -6,6 +6,7 @@ import ast
 import sys
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 from typing import Literal as OneOf
@@ -17,6 +18,7 @@ from typedbatch._program.frames import Call, Frame
 from typedbatch._program.heap import BatchObject, DictObject, Field, InstanceObject, ListObject, ScopeObject
 from typedbatch._program.machine import BudgetError
 from typedbatch._program.mismatches import finding_of
+from typedbatch._program.notes import note_unused_sizes
 from typedbatch._program.report import SHAPES, Finding, Outcome
 from typedbatch._program.source import Program, Source
 from typedbatch._program.statements import Statements
@@ -65,10 +67,19 @@ class Run(Statements):
         program: The program.
         ranks: The number of axes of each run of axes, as ``*b``, in a declared shape.
         only: Functions that are run if nothing calls them; None for all.
+        unused_sizes: Whether names of sizes are noted that stand once in the annotations of a function.
     """
 
-    def __init__(self, program: Program, ranks: Ranks, only: Collection[ast.AST] | None = None) -> None:
+    def __init__(
+        self,
+        program: Program,
+        ranks: Ranks,
+        only: Collection[ast.AST] | None = None,
+        *,
+        unused_sizes: bool = False,
+    ) -> None:
         super().__init__(program)
+        self._notes_sizes = unused_sizes
         self.ranks = ranks
         self._only = only
         self._scopes: dict[Source, Ref] = {}
@@ -112,9 +123,11 @@ class Run(Statements):
                     self._run_alone(code, self._owners[code])
                 elif self._declares_shapes(code):
                     self._mismatches_alone(code)
+        for code in self._defined_codes if self._notes_sizes else ():
+            note_unused_sizes(self, code)
         found = [*self.findings.values(), *self._placed()]
         found.sort(key=lambda one: (one.path, one.line, one.column, one.message))
-        return Outcome(found, self.unfinished)
+        return Outcome(found, self.unfinished, tuple(self.notes.values()), self.needs)
 
     def blamed(self) -> set[ast.AST]:
         """Return the functions in which shapes do not fit, and those that call them."""
@@ -367,6 +380,10 @@ class Run(Statements):
         if not self.is_alive():
             return
         cls = Class(node.name, self.frame.source, bases)
+        for base, atom in zip(node.bases, bases, strict=True):
+            if isinstance(base, ast.Subscript) and declared_fields(atom) is not None:
+                parts = base.slice.elts if isinstance(base.slice, ast.Tuple) else [base.slice]
+                cls.arguments[atom] = tuple(map(self.kinds_in, parts))
         metaclasses = [last_name(one.value) for one in node.keywords if one.arg == "metaclass"]
         cls.has_metaclass = any(name != "ABCMeta" for name in metaclasses)
         for base in bases:
@@ -422,10 +439,7 @@ class Run(Statements):
         elif node.name == "meta" and declared_fields(cls) is not None:
             pass
         elif code.kind == "property" and "Protocol" in base_names_of_own(cls) and declared_fields(cls) is not None:
-            cls.fields[node.name] = False
-            array = self.declared_field(node.returns) if node.returns is not None else None
-            if array is not None:
-                cls.arrays[node.name] = array
+            self._declare_field(cls, node.name, node.returns, may_lack=False)
         else:
             self._set_in_class(cls, node.name, value)
 
@@ -438,10 +452,8 @@ class Run(Statements):
             return
         if name == "meta":
             return
-        cls.fields[name] = node.value is not None or bool(annotated & {"NotRequired", "Maybe"})
-        array = self.declared_field(node.annotation)
-        if array is not None:
-            cls.arrays[name] = array
+        may_lack = node.value is not None or bool(annotated & {"NotRequired", "Maybe"})
+        self._declare_field(cls, name, node.annotation, may_lack=may_lack)
         if isinstance(node.value, ast.Call) and last_name(node.value.func) == "field":
             for keyword in node.value.keywords:
                 if keyword.arg == "default_factory":
@@ -451,6 +463,15 @@ class Run(Statements):
         elif node.value is not None and declared_fields(cls) is None:
             self._set_in_class(cls, name, self.evaluate(node.value))
 
+    def _declare_field(self, cls: Class, name: str, annotation: ast.expr | None, *, may_lack: bool) -> None:
+        cls.fields[name] = may_lack
+        array = self.declared_field(annotation) if annotation is not None else None
+        if array is not None:
+            cls.arrays[name] = array
+        kinds = self.kinds_in(annotation) if annotation is not None else None
+        if kinds is not None:
+            cls.kinds[name] = kinds
+
 
 def base_names_of_own(cls: Class) -> set[str]:
     """Return the last names of the bases that a class names itself."""
@@ -458,23 +479,26 @@ def base_names_of_own(cls: Class) -> set[str]:
     return names | ({"Protocol"} if any(name.endswith("Protocol") for name in names) else set())
 
 
-def run(program: Program, make: Callable[[Program, Ranks], Run] = Run) -> Outcome:
+def run(
+    program: Program, *, unused_sizes: bool = False, make: Callable[[Program, Ranks], Run] | None = None
+) -> Outcome:
     """Run a program on abstract values, and return what is found. Nothing of it is imported or executed.
 
     Args:
         program: The program.
-        make: Function that returns the first run, of which a subclass may see all values.
+        unused_sizes: Whether names of sizes are noted that stand once in the annotations of a function.
+        make: Function that returns the first run, of which a subclass may see all values; None for a plain run.
     """
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(max(limit, _RECURSION))
     try:
         ranks = Ranks()
-        first = make(program, ranks)
+        first = Run(program, ranks, unused_sizes=unused_sizes) if make is None else make(program, ranks)
         outcome = first.run()
         for others in ranks.of_all():
             if any(one.code in SHAPES for one in outcome.findings):
                 other = Run(program, others, first.blamed()).run()
-                outcome = Outcome(_certain(outcome.findings, other.findings), outcome.unfinished)
+                outcome = replace(outcome, findings=_certain(outcome.findings, other.findings))
         return outcome
     finally:
         sys.setrecursionlimit(limit)

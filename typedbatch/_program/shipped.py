@@ -24,6 +24,10 @@ from typedbatch.schema import schema_of
 
 _PACKAGE: Final = "typedbatch"
 _LIBRARIES: Final = (Kind.ARRAY, Kind.TENSOR)
+_CLASSES: Final = {
+    Kind.ARRAY: "numpy.ndarray", Kind.BATCH: "typedbatch.Batch", Kind.NONE: "builtins.None",
+    Kind.TENSOR: "torch.Tensor",
+}  # fmt: skip
 MEMBERS: Final = frozenset({*dir(Batch), "meta"})
 """Names that a batch has beside its fields."""
 
@@ -44,6 +48,18 @@ class ShippedArray(NamedTuple):
     """
 
     array: DeclaredArray
+    parameter: int | None
+
+
+class ShippedKinds(NamedTuple):
+    """Classes of the values that a field takes.
+
+    Attributes:
+        classes: Full names of the classes of its values.
+        parameter: Index of the type parameter that says it in their place; None if the declaration does.
+    """
+
+    classes: tuple[str, ...]
     parameter: int | None
 
 
@@ -103,6 +119,27 @@ def arrays_of(cls: object) -> Mapping[str, ShippedArray]:
             array = DeclaredArray(shape, dtypes, torch=option.kind is Kind.TENSOR)
             found[field.name] = ShippedArray(array, field.parameter)
     return found
+
+
+@cache
+def shipped_kinds(cls: object) -> Mapping[str, ShippedKinds]:
+    """Return what the fields of a record or protocol of this package take, where that is known."""
+    if not declared_by(cls):
+        return {}
+    found: dict[str, ShippedKinds] = {}
+    for field in schema_of(cls).fields:
+        classes = [
+            name_in_full(option.schema.target) if option.schema is not None else _CLASSES.get(option.kind, "")
+            for option in field.options
+        ]
+        if classes and all(classes):
+            found[field.name] = ShippedKinds(tuple(classes), field.parameter)
+    return found
+
+
+def name_in_full(cls: type) -> str:
+    """Return the name under which a class of this package is shipped."""
+    return f"{cls.__module__}.{cls.__qualname__}"
 
 
 def _dtypes_of(dtypes: Any) -> frozenset[str] | None:

@@ -14,6 +14,7 @@ from typedbatch._program.frames import Attempt, Call, Loop
 from typedbatch._program.guards import names_in
 from typedbatch._program.heap import Changes, DictObject, InstanceObject, ListObject, ScopeObject
 from typedbatch._program.shipped import shipped
+from typedbatch._program.swapped import check_results
 from typedbatch._program.values import (
     ARRAY,
     NONE,
@@ -138,6 +139,8 @@ class Statements(Contexts):
         self.keeps(node.value)
         value = self.evaluate(node.value)
         for target in node.targets:
+            if isinstance(target, ast.Tuple) and self.is_alive():
+                check_results(self, target, node.value, self.called.get(node.value, ()))
             self.assign(target, value)
 
     def _annotated_assignment(self, node: ast.AnnAssign) -> None:
@@ -309,7 +312,7 @@ class Statements(Contexts):
         if not self.is_alive():
             return
         operations.take_question(self, subject)
-        guards, found = self.guards, literal_of(subject)
+        guards, found, raises = self.guards, literal_of(subject), self.raises
         joined: Changes | None = None
         is_total, was_true = False, False
         for case in node.cases:
@@ -329,7 +332,9 @@ class Statements(Contexts):
             if case.guard is None or self.tested(case.guard) is not False:
                 self.run_block(case.body)
             self.guards = guards
-            joined = self.heap.join(joined, self.heap.end(mark))
+            condition = self.condition(node) if self.raises == raises else None
+            joined = self.heap.join(joined, self.heap.end(mark), condition)
+        # Cases without a last one for all else may be all that there are.
         self.heap.apply(joined if is_total else self.heap.join({}, joined))
 
     def _capture(self, pattern: ast.pattern, subject: Value) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 from typing import Literal as OneOf
 
 from typedbatch._program.arrays.declared import Declared
@@ -130,6 +130,22 @@ class Code:
         return None if isinstance(self.node, ast.Lambda) else self.node.returns
 
 
+class Kind(NamedTuple):
+    """A class of values that a field or parameter takes.
+
+    Attributes:
+        cls: The class; ``numpy.ndarray`` and ``torch.Tensor`` for arrays, however they are declared.
+        args: What each of its type arguments takes; None for one that may be anything.
+    """
+
+    cls: Atom
+    args: tuple[Kinds | None, ...] = ()
+
+
+Kinds = tuple[Kind, ...]
+"""Classes of which a value is of one."""
+
+
 @dataclass(eq=False, slots=True)
 class Class(Atom):
     """A class of the program.
@@ -137,6 +153,8 @@ class Class(Atom):
     Attributes:
         fields: Names that are annotated in its body, and whether each may be left out.
         arrays: Declared shapes of the fields.
+        kinds: Classes that the fields take, where they are known.
+        arguments: Type arguments of its bases.
         derived: Classes that name it as a base.
         has_metaclass: Whether a class of its own makes the instances.
     """
@@ -147,8 +165,17 @@ class Class(Atom):
     attributes: dict[str, Value] = field(default_factory=dict[str, "Value"])
     fields: dict[str, bool] = field(default_factory=dict[str, bool])
     arrays: dict[str, Declared] = field(default_factory=dict[str, Declared])
+    kinds: dict[str, Kinds] = field(default_factory=dict[str, "Kinds"])
+    arguments: dict[Atom, tuple[Kinds | None, ...]] = field(default_factory=dict[Atom, "tuple[Kinds | None, ...]"])
     derived: list[Class] = field(default_factory=list["Class"])
     has_metaclass: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TypeVariable(Atom):
+    """A type variable, with the class that it is bound to."""
+
+    bound: Class | External
 
 
 @dataclass(frozen=True, slots=True)

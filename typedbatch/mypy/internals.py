@@ -11,7 +11,7 @@ from mypy.checker_state import checker_state
 from mypy.errors import Errors
 from mypy.literals import literal_hash
 from mypy.lookup import lookup_fully_qualified
-from mypy.nodes import GDEF, Expression, FuncDef, MypyFile, NameExpr, Node, SymbolTableNode, TypeInfo, Var
+from mypy.nodes import GDEF, Context, Expression, FuncDef, MypyFile, NameExpr, Node, SymbolTableNode, TypeInfo, Var
 from mypy.plugin import CheckerPluginInterface, Plugin
 from mypy.subtypes import find_member, is_same_type, is_subtype
 from mypy.types import (
@@ -21,8 +21,6 @@ from mypy.types import (
     Type,
     TypeGuardedType,
     TypeOfAny,
-    UnboundType,
-    UninhabitedType,
     UnionType,
     get_proper_type,
 )
@@ -48,21 +46,6 @@ def errors_of(api: object) -> Errors | None:
     return getattr(owner, "errors", None)
 
 
-def outcomes(api: Api, condition: Expression) -> tuple[bool, bool]:
-    """Return whether a condition may hold, and whether it may not, by the types of what it tests."""
-    find: Any = getattr(api, "find_isinstance_check", None)
-    if find is None or known_type(api, condition) is None:
-        return True, True
-    holds, fails = find(condition)
-    return _is_possible(holds), _is_possible(fails)
-
-
-def _is_possible(narrowed: dict[Expression, Type] | None) -> bool:
-    """Return whether a run may be where expressions are narrowed to these types; mypy 1 says None where it may not."""
-    types = narrowed.values() if narrowed is not None else [UninhabitedType()]
-    return not any(isinstance(get_proper_type(type_), UninhabitedType) for type_ in types)
-
-
 def class_named(api: Api, fullname: str) -> TypeInfo | None:
     """A class of any module of the build; None when its module is no part of it, as torch without torch."""
     modules: Any = getattr(api, "modules", {})
@@ -73,16 +56,6 @@ def class_named(api: Api, fullname: str) -> TypeInfo | None:
 def has_batches(api: Api) -> bool:
     """Return whether any module that mypy builds imports this package; without that, nothing is a batch."""
     return "typedbatch" in getattr(api, "modules", ("typedbatch",))
-
-
-def analyzed_by_mypy(analyser: Any, type_: UnboundType) -> Type:
-    """Return the type that mypy finds for a name without plugins."""
-    asked, analyser.plugin = analyser.plugin, Plugin(analyser.options)
-    try:
-        found: Type = analyser.visit_unbound_type_nonoptional(type_, False)
-    finally:
-        analyser.plugin = asked
-    return found
 
 
 def known_type(api: Api, expression: Expression) -> Type | None:
@@ -219,6 +192,12 @@ def report_no_attribute(api: Api, owner: Type, name: str, context: Expression) -
     """What mypy says of an attribute that a class lacks, in its own words."""
     api.msg.has_no_attr(owner, owner, name, context)
     return AnyType(TypeOfAny.from_error)
+
+
+def add_note(api: Api, text: str, place: Context) -> None:
+    """Add a note."""
+    checker: Any = api
+    checker.note(text, place)
 
 
 def member_of(type_: Type, name: str) -> Type | None:

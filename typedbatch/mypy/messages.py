@@ -13,9 +13,6 @@ from mypy.types import Type
 
 from typedbatch._names import nearest
 from typedbatch._program.report import hint, listed
-from typedbatch._program.report import may_lack as may_lack
-from typedbatch._program.report import maybe as maybe
-from typedbatch._program.report import missing as missing
 from typedbatch._program.report import unfilled as unfilled
 from typedbatch.mypy.internals import Api
 from typedbatch.mypy.types.fields import Fields, Rest
@@ -32,6 +29,8 @@ ARGUMENT = ErrorCode(
     sub_code_of=errorcodes.ARG_TYPE,
 )
 EXTEND = ErrorCode("batch-extend", "extend() or convert() cannot make the batch that is asked for", "typedbatch")
+SHAPE = ErrorCode("batch-shape", "Shapes that do not fit, or make something else than is meant", "typedbatch")
+DTYPE = ErrorCode("batch-dtype", "dtypes that do not fit, or make something else than is meant", "typedbatch")
 SWAPPED = ErrorCode("batch-swapped", "Arguments or results have each other's names", "typedbatch")
 
 
@@ -40,11 +39,6 @@ def own_code(code: ErrorCode | None) -> ErrorCode:
     """Our code for a batch that is not what is asked for, which a comment that ignores mypy's ignores too."""
     nested = code is not None and code.sub_code_of is None
     return ErrorCode(ARGUMENT.code, ARGUMENT.description, ARGUMENT.category, sub_code_of=code) if nested else ARGUMENT
-
-
-def needed(name: str, function: str, names: Collection[str]) -> str:
-    """A field that a function reads of a batch which does not have it."""
-    return f'Batch has no field "{name}", which {function}() reads{hint(name, names)}'
 
 
 def not_declared(owner: str, name: str, names: Collection[str]) -> str:
@@ -70,14 +64,14 @@ def lacking(asked: str, names: Collection[str], fields: Fields, given: str = "Ba
     if fields.rest is Rest.DECLARED:
         what_to_do = f"; validate() it, or annotate {asked}"
         if converted:
-            what_to_do = f"; {converted}() gives a plain Batch, and convert() keeps the type: {_CONVERT[converted]}"
+            what_to_do = f"; {converted}() gives a plain Batch, and convert() keeps the type: {CONVERT[converted]}"
         if not fields.known:
             return f"Batch of unknown content where {asked} is asked for{what_to_do}"
         return f"Batch of unknown content lacks {listed(names)} of {asked}; set here: {_shown(fields)}{what_to_do}"
     return f"{given} lacks {listed(names)} of {asked}; it has {_shown(fields)}"
 
 
-_CONVERT = {
+CONVERT = {
     "to_torch": "convert(batch, RolloutBatch[Tensor], dtype=..., device=...)",
     "to_numpy": "convert(batch, RolloutBatch)",
 }

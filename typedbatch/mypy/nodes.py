@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
 from typing import Any
 
 from mypy import nodes
@@ -84,96 +83,20 @@ def last_name(node: Any) -> str:
     return node.name if isinstance(node, (nodes.NameExpr, nodes.MemberExpr)) else ""
 
 
-_kept: dict[Any, tuple[list[Any], int, int]] | None = None
-"""The nodes in each function, block and file, as a list and the part of it, while :func:`keeping` is entered."""
-_ROOTS = frozenset({nodes.Block, nodes.FuncDef, nodes.MypyFile})
-
-
-@contextmanager
-def keeping() -> Generator[None]:
-    """Walk through each tree once inside the block, in which no tree may change."""
-    global _kept
-    before, _kept = _kept, {}
-    try:
-        yield
-    finally:
-        _kept = before
-
-
-def nodes_in(node: Any) -> Sequence[Any]:
+def nodes_in(node: Any) -> list[Any]:
     """Return a node and all within it."""
-    if _kept is None or node.__class__ not in _ROOTS:
-        return _all_in(node, {})
-    place = _kept.get(node)
-    if place is None:
-        return _all_in(node, _kept)
-    found, start, end = place
-    return found if end - start == len(found) else found[start:end]
-
-
-def _all_in(node: Any, places: dict[Any, tuple[list[Any], int, int]]) -> list[Any]:
-    """Return a node and all within it, and store in ``places`` where the functions and blocks are in the list."""
     found: list[Any] = []
     todo = [node]
-    open_: list[tuple[Any, int, int]] = []
-    level = -1
     while todo:
         current = todo.pop()
-        kind = current.__class__
-        while len(todo) < level:
-            root, start, _ = open_.pop()
-            places[root] = found, start, len(found)
-            level = open_[-1][2] if open_ else -1
-        names = _CHILDREN.get(kind)
-        if names is not None:
-            if kind in _ROOTS:
-                level = len(todo)
-                open_.append((current, len(found), level))
-            for name in names:
-                value = getattr(current, name)
-                if value.__class__ is list:
-                    for one in value:
-                        if one.__class__ is list or one.__class__ is tuple:
-                            _add_flat(todo, one)
-                        elif one is not None:
-                            todo.append(one)
-                elif value is not None:
-                    todo.append(value)
-        found.append(current)
-    for root, start, _ in open_:
-        places[root] = found, start, len(found)
-    return found
-
-
-def statements_in(node: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield the statements in a file, with the innermost function around each."""
-    todo: list[tuple[Any, Any]] = [(node, None)]
-    while todo:
-        current, around = todo.pop()
-        yield current, around
-        inner = current if isinstance(current, nodes.FuncDef) else around
-        for name in _STATEMENTS.get(current.__class__, ()):
+        for name in _CHILDREN.get(current.__class__, ()):
             value = getattr(current, name)
             if value.__class__ is list:
-                todo.extend((one, inner) for one in value if one is not None)
+                _add_flat(todo, value)
             elif value is not None:
-                todo.append((value, inner))
-
-
-_STATEMENTS: dict[type, tuple[str, ...]] = {
-    nodes.MypyFile: ("defs",),
-    nodes.ClassDef: ("defs",),
-    nodes.Block: ("body",),
-    nodes.FuncDef: ("body",),
-    nodes.Decorator: ("func",),
-    nodes.OverloadedFuncDef: ("items",),
-    nodes.IfStmt: ("body", "else_body"),
-    nodes.WhileStmt: ("body", "else_body"),
-    nodes.ForStmt: ("body", "else_body"),
-    nodes.WithStmt: ("body",),
-    nodes.TryStmt: ("body", "handlers", "else_body", "finally_body"),
-    nodes.MatchStmt: ("bodies",),
-}
+                todo.append(value)
+        found.append(current)
+    return found
 
 
 def walk(node: Any) -> Iterator[tuple[Any, tuple[Any, ...]]]:

@@ -23,17 +23,16 @@ from mypy.plugin import (
 )
 from mypy.types import LiteralType, Type
 
-from typedbatch.mypy.batches.questions import use_own_codes
-from typedbatch.mypy.declared import ANNOTATED, CLASSES, aliased, annotated, declared_alias, declares, of_alias
-from typedbatch.mypy.engine.pending import CALLED, expect, look, note, switch
+from typedbatch.mypy.declared import ANNOTATED, annotated
 from typedbatch.mypy.internals import current_checker, has_batches, plugins_behind
+from typedbatch.mypy.pending import CALLED, expect, look, want
 from typedbatch.mypy.settings import wants_own_codes, wants_shapes, wants_unused_dims
 from typedbatch.mypy.types import arguments, attributes, construct, declare, extend, rows, shortcuts
 from typedbatch.mypy.types.fields import BATCH
 from typedbatch.mypy.types.methods import METHODS, RAGGED, numbered, padded
 from typedbatch.mypy.types.numpy_functions import of_batches
 from typedbatch.mypy.types.reworded import Rewording
-from typedbatch.mypy.whole_program import digest_of_program, forget
+from typedbatch.mypy.whole_program import Wanted, digest_of_program, forget
 
 _rewording = Rewording()
 _SWITCH = "TYPEDBATCH_PLUGIN"
@@ -55,11 +54,8 @@ class TypedBatchPlugin(Plugin):
             # A new list, because the daemon compares the old one with that of the next call.
             options.always_true = [*options.always_true, _SWITCH]
         super().__init__(options)
-        self._shapes = wants_shapes(options)
-        self._unused_dims = wants_unused_dims(options)
-        self._own_codes = wants_own_codes()
-        switch(on=self._shapes, unused_dims=self._unused_dims)
-        use_own_codes(self._own_codes)
+        self._wanted = Wanted(wants_shapes(options), wants_unused_dims(options))
+        want(self._wanted)
         forget()
 
     def report_config_data(self, ctx: ReportConfigContext) -> str:
@@ -67,7 +63,7 @@ class TypedBatchPlugin(Plugin):
 
         mypy asks for it for every file, and does not use what it has in its cache under another text.
         """
-        return f"{digest()} {self._shapes} {self._unused_dims} {self._own_codes} {digest_of_program(ctx.path)}"
+        return f"{digest()} {self._wanted} {wants_own_codes()} {digest_of_program(ctx.path)}"
 
     def get_customize_class_mro_hook(self, fullname: str) -> Callable[[ClassDefContext], None] | None:
         if fullname == BATCH:
@@ -82,27 +78,21 @@ class TypedBatchPlugin(Plugin):
         return declare.derived if isinstance(info, TypeInfo) and info.has_base(declare.RECORD) else None
 
     def get_type_analyze_hook(self, fullname: str) -> Callable[[AnalyzeTypeContext], Type] | None:
-        if fullname in ANNOTATED:
-            return annotated if self._shapes else None
-        if fullname in CLASSES:
-            return aliased if self._shapes else None
-        found = self.lookup_fully_qualified(fullname) if self._modules is not None else None
-        target = declared_alias(found.node) if found is not None and self._shapes else None
-        return partial(of_alias, name=fullname, target=target) if target is not None else None
+        return annotated if self._wanted.shapes and fullname in ANNOTATED else None
 
     def get_function_hook(self, fullname: str) -> Hook[FunctionContext] | None:
         hook = _numpys if fullname.startswith("numpy.") else _FUNCTIONS.get(fullname)
         return self._last("get_function_hook", fullname, hook)
 
     def get_function_signature_hook(self, fullname: str) -> Hook[FunctionSigContext] | None:
-        hook = self._of_signature(fullname, _see_function, _check_function)
+        hook = self._of_signature(fullname, _check_function)
         return self._last("get_function_signature_hook", fullname, hook)
 
     def get_method_signature_hook(self, fullname: str) -> Hook[MethodSigContext] | None:
-        hook = self._of_signature(fullname, _see_method, _check_method)
+        hook = self._of_signature(fullname, _check_method)
         return self._last("get_method_signature_hook", fullname, hook)
 
-    def _of_signature(self, fullname: str, see: Hook[C], check: Hook[C]) -> Hook[C] | None:
+    def _of_signature(self, fullname: str, check: Hook[C]) -> Hook[C] | None:
         """Return a hook for a call only where its signature is ours, as mypy asks the first plugin with one alone."""
         api = current_checker()
         if api is not None:
@@ -113,7 +103,7 @@ class TypedBatchPlugin(Plugin):
         if fullname in _JOINING:
             return _joining
         if fullname.startswith(_ELSEWHERE):
-            return see if self._shapes and fullname.startswith(_ARRAYS) else None
+            return None
         return check if arguments.may_ask(self.lookup_fully_qualified, fullname) else None
 
     def _last(self, kind: str, fullname: str, hook: Hook[C] | None) -> Hook[C] | None:
@@ -168,6 +158,7 @@ def _or_default(hook: Hook[C], default: str = "default_return_type") -> Hook[C]:
     def safe(ctx: C) -> Any:
         try:
             _rewording.watch(ctx.api)
+            expect(ctx.api)
             return hook(ctx)
         except Exception:  # whatever mypy's internals do, a user's run must go on
             if ctx.api.options.show_traceback:
@@ -179,7 +170,7 @@ def _or_default(hook: Hook[C], default: str = "default_return_type") -> Hook[C]:
 
 @cache
 def _read_field(name: str) -> Hook[AttributeContext]:
-    return _of_batch(partial(attributes.read, name=name), "default_attr_type")
+    return _or_default(partial(attributes.read, name=name), "default_attr_type")
 
 
 @cache
@@ -191,32 +182,11 @@ def _active(ctx: FunctionContext) -> Type:
     return LiteralType(True, ctx.api.named_generic_type("builtins.bool", []))
 
 
-def _of_batch(hook: Hook[C], default: str = "default_return_type") -> Hook[C]:
-    """Return a hook in a function that is looked at again when all types in it are known."""
-
-    def noted(ctx: C) -> Any:
-        note(ctx.api)
-        return hook(ctx)
-
-    return _or_default(noted, default)
-
-
-_set_field = _of_batch(attributes.set_field, "default_attr_type")
+_set_field = _or_default(attributes.set_field, "default_attr_type")
 
 
 def _check(ctx: FunctionSigContext | MethodSigContext) -> Any:
-    if not has_batches(ctx.api):
-        if declares(ctx.default_signature):
-            note(ctx.api)
-        return ctx.default_signature
-    if declares(ctx.default_signature) or arguments.asks_for_batch(ctx.default_signature):
-        note(ctx.api)
-    return arguments.check(ctx)
-
-
-def _see(ctx: FunctionSigContext | MethodSigContext) -> Any:
-    note(ctx.api)
-    return ctx.default_signature
+    return arguments.check(ctx) if has_batches(ctx.api) else ctx.default_signature
 
 
 _JOINING = frozenset({f"{BATCH}.cat", f"{BATCH}.stack", "typedbatch.batch.cat", "typedbatch.batch.stack"})
@@ -224,27 +194,24 @@ _joining: Hook[Any] = _or_default(lambda ctx: shortcuts.joining(ctx, _check(ctx)
 _constructing: Hook[Any] = _or_default(lambda ctx: shortcuts.constructing(_check(ctx)), "default_signature")
 _check_function: Hook[FunctionSigContext] = _or_default(_check, "default_signature")
 _check_method: Hook[MethodSigContext] = _or_default(_check, "default_signature")
-_see_function: Hook[FunctionSigContext] = _or_default(_see, "default_signature")
-_see_method: Hook[MethodSigContext] = _or_default(_see, "default_signature")
-_ARRAYS = ("numpy.", "torch.", "einops.")
 _ELSEWHERE = ("builtins.", "typing.", "numpy.", "torch.", "einops.")  # nothing there asks for a protocol of batches
 _MEMBERS = frozenset({"shape", "meta", "values"})  # of Batch, which checkers see as attributes
 _UFUNCS = "numpy._typing._ufunc."
 _numpys: Hook[Any] = _or_default(of_batches)
 _padded = _or_default(padded)
-_METHODS = {name: _of_batch(hook) for name, hook in METHODS.items()}
+_METHODS = {name: _or_default(hook) for name, hook in METHODS.items()}
 _FUNCTIONS: dict[str, Hook[FunctionContext]] = {
-    BATCH: _of_batch(construct.construct),
+    BATCH: _or_default(construct.construct),
     CALLED: _or_default(look),
     "builtins.enumerate": _or_default(numbered),
-    "typedbatch.batch.cat": _of_batch(construct.cat),
-    "typedbatch.batch.stack": _of_batch(construct.stack),
-    f"{BATCH}.cat": _of_batch(construct.cat),
-    f"{BATCH}.stack": _of_batch(construct.stack),
-    "typedbatch.rows.repeating.repeat": _of_batch(rows.repeat),
-    "typedbatch.rows.repeating.chunk": _of_batch(rows.chunk),
-    "typedbatch.rows.joining.union": _of_batch(rows.union),
-    "typedbatch._validation.validate.extend": _of_batch(extend.extend),
-    "typedbatch._validation.convert.convert": _of_batch(extend.convert),
+    "typedbatch.batch.cat": _or_default(construct.cat),
+    "typedbatch.batch.stack": _or_default(construct.stack),
+    f"{BATCH}.cat": _or_default(construct.cat),
+    f"{BATCH}.stack": _or_default(construct.stack),
+    "typedbatch.rows.repeating.repeat": _or_default(rows.repeat),
+    "typedbatch.rows.repeating.chunk": _or_default(rows.chunk),
+    "typedbatch.rows.joining.union": _or_default(rows.union),
+    "typedbatch._validation.validate.extend": _or_default(extend.extend),
+    "typedbatch._validation.convert.convert": _or_default(extend.convert),
     "typedbatch._checkers.mypy_plugin_active": _or_default(_active),
 }

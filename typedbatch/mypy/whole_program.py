@@ -11,25 +11,24 @@ from collections.abc import Iterator
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
+from mypy.errorcodes import ErrorCode
 from mypy.errors import ErrorInfo
-from mypy.nodes import ClassDef, Context, Decorator, FuncDef, MypyFile
+from mypy.nodes import ClassDef, Context, Decorator, Expression, FuncDef, MypyFile
 
-from typedbatch._program.report import Finding
+from typedbatch._program.report import NOTE, UNUSED, Finding, Outcome
 from typedbatch._program.run import run
 from typedbatch._program.source import Program, files_in, programs_of, root_of
 from typedbatch.mypy import messages
-from typedbatch.mypy.batches.texts import text_in, unsaved_in, version_of
-from typedbatch.mypy.engine.report import DTYPE, SHAPE
-from typedbatch.mypy.internals import Api, depend, errors_of, publish, reporting_for
+from typedbatch.mypy.internals import Api, add_note, depend, errors_of, publish, reporting_for
 from typedbatch.mypy.settings import wants_own_codes
 
 TEXTS: Final = "_<texts>"
 """Name of the symbol of a file that changes with the texts of its program."""
-_SHAPES: Final = {code.code: code for code in (SHAPE, DTYPE)}
+_SHAPES: Final = {code.code: code for code in (messages.SHAPE, messages.DTYPE)}
 _CODES: Final = _SHAPES | {
-    code.code: code for code in (messages.FIELD, messages.MAYBE, messages.ARGUMENT, messages.EXTEND)
+    code.code: code for code in (messages.FIELD, messages.MAYBE, messages.ARGUMENT, messages.EXTEND, messages.SWAPPED)
 }
 _QUOTED: Final = re.compile(r'"(\w+)"')
 _IGNORED: Final = re.compile(r"#\s*type:\s*ignore\[[^\]]*\b(return-value|assignment|list-item|dict-item|type-var)\b")
@@ -46,9 +45,7 @@ class _Root:
         self._folder = folder
         self.versions = self._listed()
         self.programs = {
-            source.path: known
-            for known in map(_Known, programs_of(self.versions, _text_of))
-            for source in known.program.sources
+            source.path: known for known in map(_Known, programs_of(self.versions)) for source in known.program.sources
         }
 
     def has_changed(self) -> bool:
@@ -56,7 +53,7 @@ class _Root:
         return self._listed() != self.versions
 
     def _listed(self) -> dict[Path, int]:
-        return {path: version_of(path) for path in (*files_in(self._folder), *unsaved_in(self._folder))}
+        return {path: path.stat().st_mtime_ns for path in files_in(self._folder) if path.exists()}
 
 
 class _Known:
@@ -64,6 +61,7 @@ class _Known:
 
     def __init__(self, program: Program) -> None:
         self.program = program
+        self._outcome: Outcome | None = None
 
     @cached_property
     def digest(self) -> str:
@@ -73,10 +71,11 @@ class _Known:
             found.update("\n".join([str(source.path), *source.lines]).encode("utf-8", "surrogatepass"))
         return found.hexdigest()[:16]
 
-    @cached_property
-    def found(self) -> list[Finding]:
-        """Findings of a run, in all files of the program."""
-        return run(self.program).findings
+    def outcome(self, *, unused_sizes: bool) -> Outcome:
+        """Return what a run finds, in all files of the program."""
+        if self._outcome is None:
+            self._outcome = run(self.program, unused_sizes=unused_sizes)
+        return self._outcome
 
 
 _roots: dict[Path, _Root] = {}
@@ -88,6 +87,7 @@ def forget() -> None:
     _roots.clear()
     _root_of_folder.clear()
     _sent.clear()
+    _own_codes.clear()
 
 
 def digest_of_program(path: str) -> str:
@@ -111,13 +111,6 @@ def _known_of(path: str, *, may_have_changed: bool = False) -> _Known | None:
     return root.programs.get(file)
 
 
-def _text_of(path: Path) -> str:
-    text = text_in(path)
-    if not text:
-        raise OSError(f"{path} has no text")
-    return text
-
-
 def is_of_program(tree: MypyFile, api: Api) -> bool:
     """Return whether a file is of a program that uses typedbatch, and have it checked again with the others of it."""
     known = _known_of(tree.path, may_have_changed=api.options.fine_grained_incremental)
@@ -132,14 +125,20 @@ def _lines_of(known: _Known, tree: MypyFile) -> tuple[str, ...]:
     return next((source.lines for source in known.program.sources if source.path == file), ())
 
 
-def report_findings(api: Api, tree: MypyFile, *, shapes: bool) -> None:
-    """Report what a run of the program finds in a file, but for what is reported there already.
+class Wanted(NamedTuple):
+    """What is reported.
 
-    Args:
-        api: The checker.
-        tree: The file.
-        shapes: Whether shapes that do not fit are reported.
+    Attributes:
+        shapes: Whether shapes that do not fit are.
+        unused_sizes: Whether names of sizes are noted that stand once.
     """
+
+    shapes: bool = True
+    unused_sizes: bool = False
+
+
+def report_findings(api: Api, tree: MypyFile, wanted: Wanted) -> None:
+    """Report what a run of the program finds in a file, but for what is reported there already."""
     known = _known_of(tree.path, may_have_changed=api.options.fine_grained_incremental)
     if known is None:
         return
@@ -150,8 +149,10 @@ def report_findings(api: Api, tree: MypyFile, *, shapes: bool) -> None:
                 for source in known.program.sources:
                     depend(api, source.name, f"{source.name}.{TEXTS}")
     file, texts = Path(tree.path).absolute(), _lines_of(known, tree)
-    for finding in known.found:
-        if finding.path != file or (finding.code in _SHAPES and not shapes) or _IGNORED.search(texts[finding.line - 1]):
+    outcome = known.outcome(unused_sizes=wanted.unused_sizes)
+    for finding in (*outcome.findings, *outcome.notes):
+        is_of_shapes = finding.code in (*_SHAPES, NOTE, UNUSED)
+        if finding.path != file or (is_of_shapes and not wanted.shapes) or _IGNORED.search(texts[finding.line - 1]):
             continue
         infos = [*_infos(api, tree.path)]
         if any(_says(info, finding) for info in infos):
@@ -160,10 +161,44 @@ def report_findings(api: Api, tree: MypyFile, *, shapes: bool) -> None:
         place.end_line, place.end_column = finding.end_line, finding.end_column
         around = [one for one in functions if one.line <= finding.line <= (one.end_line or one.line)]
         with reporting_for(api, around[-1] if around else None):
-            api.fail(finding.message, place, code=_CODES[finding.code])
+            if finding.code in _CODES:
+                code = _own_codes.get(tree.path, {}).get((finding.line, finding.column)) or _CODES[finding.code]
+                api.fail(finding.message, place, code=code)
+            else:
+                add_note(api, finding.message, place)
         _sent.setdefault(tree.path, []).extend((info, finding) for info in _infos(api, tree.path)[len(infos) :])
 
 
+def is_judged(tree: MypyFile, value: Expression, *, is_followed: bool) -> bool:
+    """Return whether a run has judged a batch that is handed over.
+
+    Args:
+        tree: The file.
+        value: The batch.
+        is_followed: Whether a run that has not found a mistake is enough; else it must have found that there is none.
+    """
+    known = _known_of(tree.path)
+    if known is None:
+        return False
+    outcome, place = known.outcome(unused_sizes=False), (Path(tree.path).absolute(), value.line, value.column)
+    is_right = place in outcome.needs if is_followed else outcome.needs.get(place, False)
+    return is_right or any((one.path, one.line, one.column) == place for one in outcome.findings)
+
+
+def use_code(api: Api, tree: MypyFile, value: Expression, code: ErrorCode | None) -> None:
+    """Report what a run finds about a batch under the code of mypy's own error about it."""
+    if code is None or code is messages.ARGUMENT:
+        return
+    place = (value.line, value.column)
+    _own_codes.setdefault(tree.path, {})[place] = code
+    infos = _infos(api, tree.path)
+    for sent, finding in _sent.get(tree.path, ()):
+        if (finding.line, finding.column) == place and sent in infos and sent.code is not code:
+            infos.remove(sent)
+
+
+_own_codes: dict[str, dict[tuple[int, int], ErrorCode]] = {}
+"""Codes of errors of mypy's own about batches, by file, line and column."""
 _sent: dict[str, list[tuple[ErrorInfo, Finding]]] = {}
 """Reports of findings, by file."""
 
@@ -185,6 +220,8 @@ def _says(info: ErrorInfo, finding: Finding) -> bool:
     """Return whether an error names a field that a finding is about, at its line or at a call that leads there."""
     lines = {finding.line, *(step.line for step in finding.trace if step.path == finding.path)}
     is_shown = not wants_own_codes() or (info.code is not None and info.code.code in _CODES)
+    if finding.code not in _CODES:
+        return info.line == finding.line and info.message == finding.message
     is_there = info.severity == "error" and info.line in lines and is_shown
     if finding.code in _SHAPES:
         return is_there and info.code is not None and info.code.code in _SHAPES

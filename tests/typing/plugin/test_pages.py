@@ -15,11 +15,10 @@ from tests.typing.caches import PLUGIN, warm
 from tests.typing.checkers import run_tool
 from tests.typing.marks import shown_in
 from typedbatch.mypy import messages
-from typedbatch.mypy.engine import report
 
 DOCS = Path(typedbatch.__file__).parent.parent / "docs"
 ERRORS = DOCS / "errors"
-CODES = {value.code for room in (messages, report) for value in vars(room).values() if isinstance(value, ErrorCode)}
+CODES = {value.code for value in vars(messages).values() if isinstance(value, ErrorCode)}
 PAGES = [
     DOCS.parent / "README.md",
     *(DOCS / f"{name}.md" for name in ("plugin", "shapes", "tutorial")),
@@ -48,7 +47,10 @@ def printed(kept: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, l
         (place / name).write_text(block, encoding="utf-8")
     command = ["mypy", f"--cache-dir={warm(kept, PLUGIN, place / 'cache')}", "--show-traceback", *programs]
     lines = [line.partition(":") for line in run_tool(command, place).stdout.splitlines()[:-1]]
-    return {block: [f"page.py:{rest}" for file, _, rest in lines if file == name] for name, block in programs.items()}
+    return {
+        block: [f"page.py:{rest}".replace(name, "page.py") for file, _, rest in lines if file == name]
+        for name, block in programs.items()
+    }
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)

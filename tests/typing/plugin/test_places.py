@@ -26,7 +26,7 @@ def ask(batch: ObsBatchProtocol) -> None: ...
 def same(batch: P) -> P: return batch
 def fill(batch: Batch) -> None: ...
 """
-OBS, ARGUMENT = "ObsBatchProtocol", "[batch-argument]"
+OBS, RETURNS, ARGUMENT = "ObsBatchProtocol", "BatchWithReturnsProtocol", "[batch-argument]"
 MADE = "b = Batch(obs=np.zeros(3), act=np.zeros(3))"
 LACKS = 'Batch lacks "info" of ObsBatchProtocol; it has act, obs'
 UNKNOWN = "Batch of unknown content where ObsBatchProtocol is asked for; validate() it, or annotate ObsBatchProtocol"
@@ -75,8 +75,8 @@ PLACES = {
         f'Batch of unknown content lacks "info" of {OBS}; set here: obs; validate() it, or annotate {OBS}  {ARGUMENT}',
     ),
     "record converted by a method": (
-        f"def f(r: RolloutBatch) -> None:\n    t = r.to_torch()\n    need(t)\ndef need(b: {OBS}[Any]) -> None: ...",
-        f"Batch of unknown content where {OBS} is asked for; {KEEPS}  {ARGUMENT}",
+        f"def f(r: RolloutBatch) -> None:\n    t = r.to_torch()\n    need(t)\ndef need(b: {RETURNS}[Any]) -> None: ...",
+        f"Batch of unknown content where {RETURNS} is asked for; {KEEPS}  {ARGUMENT}",
     ),
     "another library's word in extend": (
         "def f(r: RolloutBatch) -> None:\n    extend(r, BatchWithReturnsProtocol, ret=np.zeros(3))",
@@ -121,6 +121,9 @@ PLACES = {
 }
 SILENT = {
     "returned after it was handed on": f"def f() -> ObsBatchProtocol:\n    {MADE}\n    fill(b)\n    return b",
+    "record converted by a method, with what is asked for": (
+        f"def f(r: RolloutBatch) -> None:\n    t = r.to_torch()\n    need(t)\ndef need(b: {OBS}[Any]) -> None: ..."
+    ),
     "type variable, kept": (
         "def f() -> None:\n    b = same(Batch(obs=np.zeros(3), info=Batch()))\n    print(b.obs)\n    ask(b)"
     ),

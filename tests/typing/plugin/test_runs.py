@@ -239,7 +239,7 @@ from typedbatch import Batch
 b = Batch(obs=1)
 b.rew  # type: ignore[batch-field]
 b.act
-b.act  # type: ignore[batch-maybe-field]
+b.adv  # type: ignore[batch-maybe-field]
 b.obs  # type: ignore[batch-field]
 b.obs  # type: ignore
 
@@ -247,9 +247,9 @@ b.obs  # type: ignore
 def f(flag: bool) -> None:
     b = Batch(obs=1)
     if flag:
-        b.act = 1
+        b.act = b.adv = 1
     b.act
-    b.act  # type: ignore[batch-maybe-field]
+    b.adv  # type: ignore[batch-maybe-field]
     b.rew
 """
 MAYBE = (16, "batch-maybe-field")

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Final
 
 from typedbatch._program.arrays.dtypes import BOOL, Dtypes
-from typedbatch.schema.dims import ROWS, Dim, Shape, Sort, shape_of_text
+from typedbatch.schema.dims import Dim, Shape, Sort, shape_of_text
 
 _REST: Final = Dim(Sort.REST, "")
 _ANY_SHAPE: Final = Shape((_REST,), 0)
@@ -43,14 +43,6 @@ class Declared:
     def runs(self) -> list[Dim]:
         """Named runs of axes in the shape."""
         return [dim for dim in self.shape.dims if dim.sort is Sort.SOME] if self.shape is not None else []
-
-    @property
-    def rows(self) -> str | None:
-        """Name of the first axis, or None if it has none."""
-        dims = self.shape.dims if self.shape is not None else ()
-        if dims and dims[0] == STEPS:
-            return ROWS
-        return dims[0].text if dims and dims[0].sort is Sort.NAMED else None
 
     def marked(self, mark: str) -> Declared:
         """Return the declaration of a field with a mark; a shape that its annotation declares takes precedence."""

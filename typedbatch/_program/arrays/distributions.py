@@ -19,8 +19,6 @@ from typedbatch._program.arrays.values import (
     sizes_of,
 )
 
-HOME: Final = "torch.distributions."
-KL: Final = "torch.distributions.kl.kl_divergence"
 Shape = tuple[Axis, ...]
 
 

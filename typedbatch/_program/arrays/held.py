@@ -36,34 +36,32 @@ def _axes(declared: Declared, owner: Record, ranks: Ranks, name: str) -> tuple[A
             count = None if owner.called or not name else ranks.count(f"...{name}", may_be_empty=True)
             run = None if count is None else [MORE] * count
         elif dim.sort is Sort.SOME:
-            run = run_of(dim, owner, ranks, first=not out)
+            run = run_of(dim, owner, ranks)
         else:
-            run = [_axis(dim, owner, declared.rows)]
+            run = [_axis(dim, owner)]
         if run is None:
             return None
         out += run
     return tuple(out)
 
 
-def run_of(dim: Dim, owner: Record, ranks: Ranks, *, first: bool = True) -> list[Axis] | None:
+def run_of(dim: Dim, owner: Record, ranks: Ranks) -> list[Axis] | None:
     """Return the axes of a named run, or None if nothing is known of them."""
     count = owner.rank(dim.key)
     if count is None and not owner.called:
         count = ranks.count(dim.key)
-    if count is None or (owner.other is not None and first and dim != STEPS):
+    if count is None:
         return None
     if dim.broadcasts:
         return [UNKNOWN] * count
     if dim == STEPS:
-        rows = [Axis(owner.size(ROWS, ROWS), step=True)] if count else []
+        rows = [Axis(owner.size(ROWS), step=True)] if count else []
         return [*rows, *(Axis(_size_in_run(dim, owner, at, count), step=True) for at in range(1, count))]
     return [Axis(_size_in_run(dim, owner, at, count)) for at in range(count)]
 
 
 def _size_in_run(dim: Dim, owner: Record, at: int, count: int) -> Size | None:
     key = f"{dim.key}{at}"
-    if owner.other is not None:  # Some of the rows may be some of the steps.
-        return None
     if key in owner.sizes:
         return owner.sizes[key]
     return named(Name(dim.key if count == 1 else key, owner.scope, declared=True))
@@ -83,21 +81,21 @@ def _put_run(dim: Dim, axes: tuple[Axis, ...], sizes: Sizes) -> None:
         sizes.setdefault(ROWS, axes[0].size)
 
 
-def _axis(dim: Dim, owner: Record, rows: str | None) -> Axis:
+def _axis(dim: Dim, owner: Record) -> Axis:
     if dim.broadcasts or dim.sort is Sort.ANY:
         return UNKNOWN
     if dim.sort is Sort.FIXED:
         return Axis(number(dim.size))
     if dim.sort is Sort.NAMED:
-        return Axis(owner.size(dim.text, rows))
-    return Axis(_computed(dim, owner, rows))
+        return Axis(owner.size(dim.text))
+    return Axis(_computed(dim, owner))
 
 
-def _computed(dim: Dim, owner: Record, rows: str | None) -> Size | None:
+def _computed(dim: Dim, owner: Record) -> Size | None:
     """Return the size of an expression of names, or None if it is not known."""
     sizes: dict[str, Any] = {}
     for name in dim.names:
-        size = owner.size(name, rows)
+        size = owner.size(name)
         if size is None:
             return None
         sizes[name] = _Computing(size)
@@ -160,7 +158,7 @@ def bind(declared: Declared, array: Array, owner: Record, sizes: Sizes) -> None:
         if dim.sort is Sort.NAMED and dim.text not in sizes and not dim.broadcasts:
             sizes[dim.text] = axis.size
     for dim, axis in pairs:
-        expected = None if dim.sort is Sort.NAMED and dim.text not in sizes else _axis(dim, owner, None).size
+        expected = None if dim.sort is Sort.NAMED and dim.text not in sizes else _axis(dim, owner).size
         if expected is None or axis.size is None or not differ(expected, axis.size):
             continue
         known = "" if str(expected) == dim.text else f"; {dim.text} is {expected} here"

@@ -39,8 +39,6 @@ from typedbatch._program.arrays.values import (
     sizes_of,
 )
 
-OWNERS: Final = frozenset({"numpy.random._generator.Generator", "numpy.random.mtrand.RandomState"})
-
 
 def _of_size(place: int, dtypes: Dtypes | None = None) -> Operation:
     """Return a draw with ``size`` at a position; without it, the parameters set the shape, which is not known then."""

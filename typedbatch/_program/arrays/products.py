@@ -272,7 +272,6 @@ FUNCTIONS: dict[str, Operation] = {
 METHODS: dict[str, Operation] = {**_BOTH, "addmm": FUNCTIONS["addmm"], "baddbmm": FUNCTIONS["baddbmm"]}
 
 
-EINOPS: Final = "einops."
 Group = tuple[str, ...]
 _WORD: Final = re.compile(r"\(([^()]*)\)|([^\s()]+)")
 

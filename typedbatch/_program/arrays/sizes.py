@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import count
 from typing import NamedTuple
 
 
@@ -43,14 +42,6 @@ class Ranks:
             yield last
         texts = sorted(text for text, may_be_empty in last._met.items() if may_be_empty)
         yield from (Ranks(without=text) for text in texts if len(texts) > 1)
-
-
-_scopes = count(1)
-
-
-def new_scope() -> int:
-    """Return a new scope of names, for a function, a batch or a call."""
-    return next(_scopes)
 
 
 class Name(NamedTuple):

@@ -138,37 +138,22 @@ class Record:
     """A batch, or another object, whose fields may be declared.
 
     Attributes:
-        type: mypy's type of it.
         scope: Scope of the names in its declarations.
         sizes: Sizes that are known of names; other names are sizes of this object alone.
-        other: The batch that its rows are from, which has all names but that of the rows; None if they are its own.
-        reshaped: Whether fields may differ in shape from their declaration: in one row, or in padded sequences.
         called: Whether it is a call, of which only the runs of axes that an argument has are known.
     """
 
-    type: Any
     scope: int
     sizes: Mapping[str, Size | None] = field(default_factory=dict)
-    other: Record | None = None
-    reshaped: bool = False
     called: bool = False
 
-    @property
-    def root(self) -> Record:
-        """The batch that its rows are from, or itself."""
-        return self if self.other is None else self.other.root
-
-    def size(self, text: str, rows: str | None) -> Size | None:
-        """Return the size of a name in the declaration of a field, whose first axis has the name ``rows``."""
-        if self.other is not None and text != rows:
-            return self.other.size(text, rows)
+    def size(self, text: str) -> Size | None:
+        """Return the size of a name in the declaration of a field."""
         return self.sizes[text] if text in self.sizes else named(Name(text, self.scope, declared=True))
 
     def rank(self, run: str) -> int | None:
         """Return the number of axes of a named run, or None if it is not known."""
         size = self.sizes.get(run)
-        if size is None and self.other is not None:
-            return self.other.rank(run)
         return None if size is None else size.number
 
 
@@ -211,19 +196,9 @@ class Distribution:
     event: tuple[Axis, ...]
 
 
-class Other:
-    """A value that shapes do not depend on."""
-
-    __slots__ = ()
-
-    def joined(self, other: Any) -> Other:
-        """Return what holds for this value and for the other."""
-        raise NotImplementedError
-
-
 Plain: TypeAlias = "Array | Size | Literal | Scalar | DType | Span | Several | Many"
 """Arrays, and the arguments of operations on them."""
-Value: TypeAlias = "Plain | Record | Layer | Layers | Distribution | Other | None"
+Value: TypeAlias = "Plain | Record | Layer | Layers | Distribution | None"
 
 
 class MismatchError(Exception):
@@ -309,10 +284,6 @@ def join(one: Value, other: Value) -> Value:
     """Return what is known of a value that is one of two."""
     if one is other or one == other:
         return one
-    if isinstance(one, Other):
-        return one.joined(other)
-    if isinstance(other, Other):
-        return other.joined(one)
     if isinstance(one, Array) and isinstance(other, Array) and one.torch == other.torch:
         axes = None
         if one.axes is not None and other.axes is not None and len(one.axes) == len(other.axes):

@@ -13,7 +13,6 @@ from mypy.plugin import FunctionSigContext, MethodSigContext
 from mypy.typeops import get_all_type_vars
 from mypy.types import (
     CallableType,
-    FunctionLike,
     Instance,
     Overloaded,
     Type,
@@ -23,11 +22,11 @@ from mypy.types import (
 )
 
 from typedbatch.mypy import messages
-from typedbatch.mypy.batches.protocol_match import asked_protocol, judge_declared, left_to_engine
-from typedbatch.mypy.declared import declares
 from typedbatch.mypy.internals import Api, known_type, type_of
-from typedbatch.mypy.types.fields import content
+from typedbatch.mypy.pending import complain
+from typedbatch.mypy.types.fields import Rest, content
 from typedbatch.mypy.types.places import type_here
+from typedbatch.mypy.types.protocol_match import asked_protocol, judge_declared, lacking, left_to_run
 
 
 def check(ctx: FunctionSigContext | MethodSigContext) -> CallableType:
@@ -43,12 +42,12 @@ def check(ctx: FunctionSigContext | MethodSigContext) -> CallableType:
     for place, given in enumerate(ctx.args[: len(types)]):
         takes = [_taken(ctx.api, argument, types[place]) for argument in given]
         if takes and all(takes):
-            types[place] = left_to_engine(types[place])
+            types[place] = left_to_run(types[place])
     return signature.copy_modified(arg_types=types)
 
 
 def may_ask(lookup: Callable[[str], SymbolTableNode | None], fullname: str) -> bool:
-    """Return whether a function may ask for a protocol of batches, or declare shapes, in some call.
+    """Return whether a function may ask for a protocol of batches in some call.
 
     Args:
         lookup: Finds the symbol of a full name.
@@ -77,25 +76,26 @@ def _may_ask(type_: Type | None) -> bool:
         return any(map(_may_ask, proper.items))
     if not isinstance(proper, CallableType):
         return not isinstance(proper, Instance)
-    if declares(proper) or asks_for_batch(proper):
+    if _asks_for_batch(proper):
         return True
     variables = [one for type_ in proper.arg_types for one in get_all_type_vars(type_) if one.id.raw_id > 0]
     return any(is_named_instance(one.upper_bound, "builtins.object") for one in variables)  # those of a class
 
 
-def asks_for_batch(signature: FunctionLike) -> bool:
-    """Does a function ask for a batch or a protocol of batches."""
-    types = signature.arg_types if isinstance(signature, CallableType) else ()
-    return any(asked_protocol(type_) is not None for type_ in types)
+def _asks_for_batch(signature: CallableType) -> bool:
+    return any(asked_protocol(type_) is not None for type_ in signature.arg_types)
 
 
 def _taken(api: Api, argument: Expression, type_: Type) -> bool:
-    """Is mypy to say nothing of an argument: of a plain batch, which is judged later, or of what was reported."""
+    """Return whether mypy is to say nothing of an argument: of a plain batch, or of what has been reported."""
     asked = asked_protocol(type_)
     if asked is None or isinstance(get_proper_type(type_), TypeVarType):
         return False
     given = type_here(api, argument, type_of(api, argument))
-    if content(given) is not None:
+    fields = content(given)
+    if fields is not None:
+        is_followed = fields.rest is not Rest.DECLARED
+        complain(api, argument, lacking(api, argument, fields, asked), messages.ARGUMENT, is_followed=is_followed)
         return True
     text = judge_declared(api, given, asked)
     if text:

@@ -7,7 +7,6 @@ from mypy.plugin import AttributeContext
 from mypy.types import AnyType, Instance, TupleType, Type, UnionType, get_proper_type
 
 from typedbatch.mypy import messages
-from typedbatch.mypy.engine.scopes import Binding, scope_around
 from typedbatch.mypy.internals import (
     Api,
     current_type,
@@ -16,6 +15,7 @@ from typedbatch.mypy.internals import (
     report_no_attribute,
     value_type,
 )
+from typedbatch.mypy.scopes import Binding, scope_around
 from typedbatch.mypy.types.fields import (
     Rest,
     alternatives,

@@ -9,10 +9,10 @@ from mypy.nodes import CallExpr, DictExpr, Expression, FuncItem, ListExpr, Membe
 from mypy.plugin import FunctionContext, MethodContext
 from mypy.types import Type
 
-from typedbatch.mypy.batches.handing import leaves_alone
-from typedbatch.mypy.engine.scopes import place_of, scope_around, scope_of
 from typedbatch.mypy.internals import Api, current_type, module_around, type_of
+from typedbatch.mypy.scopes import place_of, scope_around, scope_of
 from typedbatch.mypy.types.fields import Fields, anything, batch_of, known_fields, one_type
+from typedbatch.mypy.types.handing import leaves_alone
 from typedbatch.mypy.types.places import become, field_of, type_here
 from typedbatch.mypy.types.stored import columns_joined, either, fields_of_arguments, fields_of_data, stacked_fields
 

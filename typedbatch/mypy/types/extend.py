@@ -11,8 +11,8 @@ from mypy.types import AnyType, Instance, ProperType, Type, TypeVarId, get_prope
 
 from typedbatch._names import nearest
 from typedbatch.mypy import messages
-from typedbatch.mypy.engine.scopes import scope_around
 from typedbatch.mypy.internals import Api, depend, fits, member_of, type_of
+from typedbatch.mypy.scopes import scope_around
 from typedbatch.mypy.types.declare import FIELDS, RECORD
 from typedbatch.mypy.types.fields import BATCH, is_batch
 from typedbatch.mypy.types.places import type_here

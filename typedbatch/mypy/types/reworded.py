@@ -28,13 +28,13 @@ from mypy.nodes import (
 from mypy.types import CallableType, Instance, TupleType, Type, TypeVarType, get_proper_type
 
 from typedbatch.mypy import messages
-from typedbatch.mypy.batches.protocol_match import asked_protocol, judge_declared
-from typedbatch.mypy.batches.questions import Question, ask
-from typedbatch.mypy.engine.pending import note
-from typedbatch.mypy.engine.scopes import scope_around
 from typedbatch.mypy.internals import Api, current_checker, current_type, errors_of, fits, known_type
+from typedbatch.mypy.pending import complain
+from typedbatch.mypy.scopes import scope_around
+from typedbatch.mypy.settings import wants_own_codes
 from typedbatch.mypy.types.extend import PROTOCOL, declared_fields
-from typedbatch.mypy.types.fields import BATCH, content, is_batch, one_type
+from typedbatch.mypy.types.fields import BATCH, Rest, content, is_batch, one_type
+from typedbatch.mypy.types.protocol_match import asked_protocol, judge_declared, lacking
 from typedbatch.mypy.whole_program import supersede
 from typedbatch.mypy.wording import plain_words
 
@@ -135,7 +135,7 @@ def _type_of_owner(api: Api, owner: Expression) -> Type | None:
 
 
 def _of_value(api: Api, node: Expression, around: tuple[Node, ...], info: ErrorInfo) -> str | None:
-    """A batch that is not what is asked for. Empty if the engine is to say what it is, or if nothing is wrong."""
+    """A batch that is not what is asked for. Empty if the run is to say what it is, or if nothing is wrong."""
     if isinstance(node, CallExpr) and "type variable" in info.message:
         return _of_type_variable(api, node, info)
     if isinstance(node, YieldExpr) and node.expr is not None:
@@ -166,10 +166,12 @@ def _answer_to(api: Api, value: Expression, place: Expression, asked: Instance, 
     type_ = known_type(api, value)
     if type_ is None:
         return None
-    if content(one_type(api, type_)) is None:
+    fields = content(one_type(api, type_))
+    if fields is None:
         return judge_declared(api, type_, asked) or None
-    ask(value, Question(asked, place, info.code, info.message))
-    note(api)
+    code = messages.own_code(info.code) if wants_own_codes() else info.code
+    is_followed = fields.rest is not Rest.DECLARED
+    complain(api, value, lacking(api, value, fields, asked), code, place, is_followed=is_followed)
     return ""
 
 

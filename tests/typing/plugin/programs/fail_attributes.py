@@ -30,7 +30,7 @@ class Learner(Base):
         print(float(self.data[2:].obs.mean()), self.data.copy().adv, "rew" in self.data)
 
     def look(self, batch: Batch, scale: float = 1.0) -> float:
-        return scale * float((batch.obs * batch.weight).sum())
+        return scale * float((batch.obs * batch.weight).sum())  # E: method-reads: weight
 
     def look_twice(self, *, batch: Batch) -> float:
         return self.look(batch) + float(batch.rew.sum())
@@ -60,16 +60,16 @@ def report(learner: Learner, kept: _Kept) -> None:
 
 
 def call(learner: Learner) -> None:
-    learner.look(Batch(obs=A))  # E: method-reads: weight
+    learner.look(Batch(obs=A))
     learner.look(Batch(obs=A, weight=A))
-    learner.look(scale=2.0, batch=Batch(obs=A))  # E: method-reads-keyword: weight
-    learner.look_twice(batch=Batch(obs=A, rew=A))  # E: method-reads-through-self: weight
+    learner.look(scale=2.0, batch=Batch(obs=A))
+    learner.look_twice(batch=Batch(obs=A, rew=A))
     learner.look_sometimes(Batch(obs=A))
 
     def inner(batch: Batch) -> None:
-        print(batch.rews)
+        print(batch.rews)  # E: inner-function-reads: rews
 
-    inner(Batch(rew=A))  # E: inner-function-reads: rews
+    inner(Batch(rew=A))
 
 
 if __name__ == "__main__":

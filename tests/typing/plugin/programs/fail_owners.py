@@ -70,7 +70,7 @@ class Collector:
         print(self.plain.step)
         look(self.given)
         print(self.given.sede)  # E: misspelt-of-self-handed-on: sede
-        learn(self.given)  # E: attribute-as-rollout
+        learn(self.given)
         now = self.now
         print(now.obs, now.obz)  # E: misspelt-of-alias: obz
 
@@ -117,7 +117,7 @@ def copies() -> None:
     print(b.act)  # E: set-in-copy-only: act
     d = Batch(b, rew=c.act)
     print(d.rew, d.obs, d.info.id)
-    print(d.act)  # E: set-in-other-copy: act
+    print(d.act)
     print(b.rew)  # E: set-in-copy-only: rew
     e = Batch(b, copy=True)
     print(e.copied)  # E: misspelt-of-copy: copied

@@ -17,7 +17,7 @@ def choose(obs: Array) -> Batch:
 
 
 def summed(batch: Batch) -> Batch:
-    out = Batch(rew=batch["rew"].sum())
+    out = Batch(rew=batch["rew"].sum())  # E: result-lacks-a-field: rew
     out.length = len(batch)
     return out
 
@@ -43,7 +43,7 @@ class Policy:
 def use(policy: Policy, obs: Array) -> None:
     chosen = choose(obs)
     print(chosen.act)  # E: name-of-another-field: act
-    takes(chosen)  # E: result-lacks-a-field: act
+    takes(chosen)
     print(summed(chosen).lenght)  # E: misspelt-of-result: lenght
     print(summed(chosen).returns)  # E: missing-of-result: returns
     print(policy.act(obs).vaule)  # E: misspelt-of-method: vaule

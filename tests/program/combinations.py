@@ -22,8 +22,7 @@ from functools import partial
 from types import CodeType, FrameType, ModuleType, TracebackType
 from typing import Any, TypeAlias
 
-from tests.typing.plugin.oracle import may_go_on
-from tests.typing.plugin.writer import FLAGS, MODULES, Package
+from tests.program.writer import FLAGS, MODULES, Package
 from typedbatch.errors import MissingFieldError
 
 Spot: TypeAlias = tuple[str, int]
@@ -333,3 +332,12 @@ def legal(package: Package) -> tuple[Package, Facts] | None:
         except IllegalError as error:
             package = package.without(*error.spot)
     return None
+
+
+def may_go_on(node: ast.stmt) -> bool:
+    """Return whether a statement without its field does nothing: it binds no name, and stores nothing that it reads."""
+    if isinstance(node, ast.Assign):
+        named = any(isinstance(target, (ast.Name, ast.Tuple)) for target in node.targets)
+        reads = any(isinstance(part, (ast.Attribute, ast.Subscript)) for part in ast.walk(node.value))
+        return not named and not reads
+    return isinstance(node, (ast.Expr, ast.Delete))

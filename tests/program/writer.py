@@ -14,8 +14,8 @@ from random import Random
 from string import Formatter
 from typing import TypeAlias
 
-from tests.typing.plugin import forms
-from tests.typing.plugin.forms import Forms
+from tests.program import forms
+from tests.program.forms import Forms
 
 Body: TypeAlias = Callable[[], Iterator[str]]
 """What writes the statements below a head."""

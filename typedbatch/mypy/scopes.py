@@ -16,7 +16,6 @@ from mypy.nodes import (
     AssignmentExpr,
     AssignmentStmt,
     CallExpr,
-    ComparisonExpr,
     ConditionalExpr,
     DelStmt,
     DictExpr,
@@ -164,15 +163,6 @@ class Scope:
         return [node for node in nodes_in(self.root) if isinstance(node, kinds)]
 
     @cached_property
-    def uses(self) -> dict[Var, list[tuple[NameExpr, tuple[Node, ...]]]]:
-        """Where each variable is read, with the nodes around it."""
-        found: dict[Var, list[tuple[NameExpr, tuple[Node, ...]]]] = {}
-        for node, around in walk(self.root):
-            if isinstance(node, NameExpr) and isinstance(node.node, Var) and id(node) not in self.bindings:
-                found.setdefault(node.node, []).append((node, around))
-        return found
-
-    @cached_property
     def held(self) -> dict[object, Held]:
         """What is written to each attribute, by its name, and to each variable of a file or class."""
         found: dict[object, Held] = defaultdict(Held)
@@ -187,11 +177,6 @@ class Scope:
     def made(self) -> frozenset[str]:
         """Names that fields may get here: of keywords, of attributes that are set, and every text."""
         return frozenset(_names_made(self.root))
-
-    @cached_property
-    def asked(self) -> frozenset[str]:
-        """Names that are asked for before they are read: ``hasattr(b, "x")``, ``"x" in b``."""
-        return frozenset(_names_asked(self.root))
 
     def fields_set(self, name: str) -> list[Binding]:
         """What every field of that name is set to, whatever batch it is in."""
@@ -227,9 +212,6 @@ class Scope:
             found.append(parent)
             node = parent
         return tuple(reversed(found))
-
-
-"""Context managers that go on behind their block when a field is missing in it."""
 
 
 def position_of(node: Any) -> Position:
@@ -301,14 +283,6 @@ def _names_made(root: Node) -> Iterator[str]:
         else:
             made = [b.target for b in _bindings(node) if not b.augmented]
             yield from (target.name for target in made if isinstance(target, MemberExpr))
-
-
-def _names_asked(root: Node) -> Iterator[str]:
-    for node in nodes_in(root):
-        if isinstance(node, ComparisonExpr) and any(operator in ("in", "not in") for operator in node.operators):
-            yield from (inner.value for inner in nodes_in(node) if isinstance(inner, StrExpr))
-        elif isinstance(node, CallExpr) and last_name(node.callee) == "hasattr":
-            yield from (argument.value for argument in node.args if isinstance(argument, StrExpr))
 
 
 def place_of(node: Node) -> object:
