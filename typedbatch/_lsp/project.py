@@ -101,6 +101,7 @@ class Project:
         """Check what has changed at once; of a file that is not open, the text on disk."""
         if path not in self._open:
             self._changed[path] = None
+            self._types.changed(path)
         self._later(0.0)
         self._check_types()
 
