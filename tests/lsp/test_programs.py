@@ -125,6 +125,7 @@ HELPER = """\
 import numpy as np
 from typedbatch import Batch, ObsBatchProtocol, BatchRecord
 from jaxtyping import Float
+from torch import Tensor
 
 
 class Own(BatchRecord):
@@ -143,7 +144,7 @@ def normalize(batch, flag=False):
     return batch
 
 
-def declared(own: Own, given: ObsBatchProtocol):
+def declared(own: Own, given: ObsBatchProtocol[Tensor]):
     print(own, given)
 
 
@@ -159,7 +160,7 @@ def test_a_helper_that_gets_two_batches_shows_what_holds_for_both(editor):
         "```python\n(batch) Batch\n    obs   ndarray float64 (?, 4)\n    act?  ndarray float64 (3,)\n"
         "    rew?  ndarray float64 (5,)\n```\n\n`?`: set on some of the ways to this line"
     )
-    assert editor.definition("helper.py", "total = batch.o|bs") == ["helper.py:26", "helper.py:27"]
+    assert editor.definition("helper.py", "total = batch.o|bs") == ["helper.py:27", "helper.py:28"]
 
 
 def test_sizes_in_which_calls_differ_have_the_declared_names(editor):
@@ -194,7 +195,9 @@ def test_declared_fields_are_shown_and_not_offered(editor):
     assert editor.hover("declared.py", "print(ow|n, given") == (
         "```python\n(batch) Batch\n    note  str\n    obs   ndarray floats (N, 4)\n```"
     )
-    assert "obs" in editor.hover("declared.py", "print(own, giv|en)")
+    assert editor.hover("declared.py", "print(own, giv|en)") == (
+        "```python\n(batch) Batch\n    info  Batch | ndarray\n    obs   Tensor (N, ...)\n```"
+    )
     editor.type("declared.py", HELPER.replace("print(own, given)", "own."))
     assert editor.labels("declared.py", "    own.|\n") == []
 

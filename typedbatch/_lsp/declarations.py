@@ -7,46 +7,47 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from typedbatch._lsp.places import OTHER, Field, Seen
-from typedbatch._program.classes import declared_fields, lineage
-from typedbatch._program.values import Atom, Class
+from typedbatch._program.classes import declared_fields, declared_kinds, lineage, name_of
+from typedbatch._program.values import Class, Kind
 
 
 class Declarations:
     """Annotations of the fields of records and protocols of a program."""
 
     def __init__(self) -> None:
-        self._texts: dict[Atom, Mapping[str, str]] = {}
-        self._merged: dict[tuple[int, Atom], tuple[Seen, Seen]] = {}
+        self._texts: dict[Kind, Mapping[str, str]] = {}
+        self._merged: dict[tuple[int, Kind], tuple[Seen, Seen]] = {}
 
-    def of(self, seen: Seen, cls: Atom) -> Seen:
+    def of(self, seen: Seen, kind: Kind) -> Seen:
         """Return a value with what a record or protocol declares of its fields.
 
         Args:
-            seen: The value; one that is not a batch has the declared fields alone.
-            cls: The record or protocol.
+            seen: The value; of one that may be anything, the declared fields are known.
+            kind: The record or protocol, with its type arguments.
         """
-        known = self._merged.get((id(seen), cls))
+        known = self._merged.get((id(seen), kind))
         if known is None:  # The value is kept, as the number may be that of another one afterwards.
-            known = self._merged[id(seen), cls] = seen, self._declared(seen, cls)
+            known = self._merged[id(seen), kind] = seen, self._declared(seen, kind)
         return known[1]
 
-    def _declared(self, seen: Seen, cls: Atom) -> Seen:
-        declared = declared_fields(cls)
+    def _declared(self, seen: Seen, kind: Kind) -> Seen:
+        declared = declared_fields(kind.cls)
         if declared is None or (seen.fields is None and not seen.is_unknown):
             return seen
-        texts = self._texts_of(cls)
+        if kind not in self._texts:
+            self._texts[kind] = dict(_texts_of(kind))
+        texts = self._texts[kind]
         fields = seen.fields or {name: Field(name, OTHER) for name in sorted(declared.required | declared.optional)}
         fields = {name: replace(one, declared=texts.get(name, one.declared)) for name, one in fields.items()}
         return replace(seen, fields=fields, is_declared=True)
 
-    def _texts_of(self, cls: Atom) -> Mapping[str, str]:
-        if cls not in self._texts:
-            found = dict[str, str]()
-            for base in reversed(lineage(cls)):
-                if isinstance(base, Class):
-                    found.update(_annotations_in(base))
-            self._texts[cls] = found
-        return self._texts[cls]
+
+def _texts_of(kind: Kind) -> Iterator[tuple[str, str]]:
+    for name, kinds in declared_kinds(kind.cls, kind.args).items():
+        yield name, " | ".join(name_of(one.cls) for one in kinds)
+    for base in reversed(lineage(kind.cls)):
+        if isinstance(base, Class):
+            yield from _annotations_in(base)
 
 
 def _annotations_in(cls: Class) -> Iterator[tuple[str, str]]:

@@ -20,6 +20,7 @@ from typedbatch._program.values import (
     Code,
     External,
     Function,
+    Kind,
     Literal,
     Method,
     Ragged,
@@ -54,12 +55,15 @@ class Snapshots:
 
     Args:
         machine: The run.
+
+    Attributes:
+        declarations: Annotations of the fields of records and protocols.
     """
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self._given: dict[Ref, dict[str, _Given]] = {}
-        self._declarations = Declarations()
+        self.declarations = Declarations()
         self._of_code: dict[Code, Seen] = {}
         self._of_batch: dict[Ref, tuple[dict[str, HeapField], bool, dict[str, Seen], Seen]] = {}
 
@@ -72,10 +76,6 @@ class Snapshots:
         """Take note that a batch is a copy of another."""
         if ref in self._given:
             self._given[copied] = dict(self._given[ref])
-
-    def declared(self, seen: Seen, cls: Atom) -> Seen:
-        """Return a value with what a record or protocol declares of its fields."""
-        return self._declarations.of(seen, cls)
 
     def of(self, value: Value, depth: int = 0) -> Seen:
         """Return a value as it is now."""
@@ -165,7 +165,8 @@ class Snapshots:
         place = batch.place
         site = frozenset[Site]() if place is None else frozenset({site_of(str(place.source.path), place.node)})
         seen = Seen(fields=fields, is_open=batch.is_open, sites=site)
-        seen = seen if batch.declared is None else self.declared(seen, batch.declared)
+        if batch.declared is not None:
+            seen = self.declarations.of(seen, Kind(batch.declared, (None,)))  # Type arguments are not known here.
         self._of_batch[ref] = dict(batch.fields), batch.is_open, nested, seen
         return seen
 

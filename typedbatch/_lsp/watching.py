@@ -14,7 +14,7 @@ from typedbatch._program.frames import Call, Frame
 from typedbatch._program.relevance import Relevance
 from typedbatch._program.run import Run
 from typedbatch._program.source import Program, Source
-from typedbatch._program.values import Atom, Code, Ref, Value
+from typedbatch._program.values import Code, Kind, Ref, Value
 
 
 class _Everything(Relevance):
@@ -49,7 +49,7 @@ class Watching(Run):
         if is_thorough:
             self.relevance = _Everything(program)
         self._snapshots = Snapshots(self)
-        self._declared: dict[Code, dict[str, Atom]] = {}
+        self._declared: dict[Code, dict[str, Kind]] = {}
         """Records and protocols that parameters of functions are annotated with."""
         self._call_at: tuple[Source, ast.Call] | None = None
         self._is_repeated = False
@@ -92,8 +92,8 @@ class Watching(Run):
             return
         code = self.frame.code
         if isinstance(node, (ast.Name, ast.arg)) and code in self._declared:
-            cls = self._declared[code].get(node.id if isinstance(node, ast.Name) else node.arg)
-            seen = seen if cls is None else self._snapshots.declared(seen, cls)
+            kind = self._declared[code].get(node.id if isinstance(node, ast.Name) else node.arg)
+            seen = seen if kind is None else self._snapshots.declarations.of(seen, kind)
         self.places[source].see(node, seen)
 
     def _bind(self, frame: Frame, scope: Ref, receiver: Value | None, call: Call | None, caller: Frame | None) -> None:
@@ -110,12 +110,10 @@ class Watching(Run):
         for parameter in parameters:
             self._see(code.module, parameter, self.lookup(parameter.arg))
 
-    def _annotated_with(self, parameters: list[ast.arg]) -> Iterator[tuple[str, Atom]]:
+    def _annotated_with(self, parameters: list[ast.arg]) -> Iterator[tuple[str, Kind]]:
         for one in parameters:
-            classes = self.classes_in(one.annotation) if one.annotation is not None else None
-            for cls in classes or ():
-                if declared_fields(cls) is not None:
-                    yield one.arg, cls
+            kinds = self.kinds_in(one.annotation) if one.annotation is not None else None
+            yield from ((one.arg, kind) for kind in kinds or () if declared_fields(kind.cls) is not None)
 
     def _mismatches_alone(self, code: Code) -> Collection[int]:
         before, self._is_repeated = self._is_repeated, True
