@@ -8,8 +8,8 @@ from typing import Final, NamedTuple
 
 from typedbatch.cli import mypy_run
 
-_RECURSION: Final = 1500
-"""Limit of recursion, with which Python reads sums of 4,500 numbers. A run does not come to the end of longer ones."""
+_RECURSION: Final = 600
+"""Limit of recursion, with which Python reads sums of 1,800 numbers. A run does not come to the end of longer ones."""
 _MOST = 12
 """Lines that are taken out of a text, at most."""
 _HEADER: Final = re.compile(r"expected an indented block after .* on line (\d+)")

@@ -23,10 +23,9 @@ from typedbatch._lsp.recording import record
 from typedbatch._lsp.renaming import rename
 from typedbatch._lsp.runs import Runs
 from typedbatch._lsp.showing import definition, hints, hover
+from typedbatch._program.source import RECURSION
 from typedbatch.errors import TypedBatchError
 
-_RECURSION: Final = 2**14
-"""As deep as a run goes through the texts that are read."""
 _COLLECTING: Final = (50_000, 5, 5)
 """Numbers for ``gc.set_threshold``. A run makes many objects, of which nearly all are gone at its end."""
 Method = Callable[..., Any]
@@ -69,7 +68,7 @@ def main(methods: Mapping[str, Method]) -> None:
     """Serve on standard input and output; what is printed meanwhile goes to standard error."""
     if sys.platform != "win32" and os.getpgrp() == os.getpid():  # The server starts it in a group of its own.
         threading.Thread(target=end_with_server, daemon=True).start()
-    sys.setrecursionlimit(_RECURSION)
+    sys.setrecursionlimit(RECURSION)
     gc.freeze()  # What is imported so far stays.
     gc.set_threshold(*_COLLECTING)
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")

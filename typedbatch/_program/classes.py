@@ -133,6 +133,12 @@ def kinds_of(cls: Class, name: str) -> Kinds | None:
     return owner.kinds.get(name) if owner is not None else None
 
 
+def library_of(kinds: Kinds | None) -> bool | None:
+    """Return whether a type argument takes torch's tensors; None if it takes others than torch's or numpy's arrays."""
+    names = {kind.cls.name for kind in kinds or () if isinstance(kind.cls, External)}
+    return None if len(names) != 1 else {"torch.Tensor": True, "numpy.ndarray": False}.get(names.pop())
+
+
 def _argument(args: Sequence[T], parameter: int) -> T:
     """Return what a type parameter stands for; the default of those behind the first is what that one stands for."""
     return args[parameter if parameter < len(args) else 0]

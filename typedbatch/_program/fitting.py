@@ -10,11 +10,11 @@ from typedbatch._program.arrays.declared import Declared
 from typedbatch._program.arrays.held import array_of, bind
 from typedbatch._program.arrays.sizes import Size
 from typedbatch._program.arrays.values import Array, MismatchError, Record
-from typedbatch._program.classes import declared_arrays, name_of
+from typedbatch._program.classes import declared_arrays, library_of, name_of
 from typedbatch._program.frames import Call
 from typedbatch._program.machine import Machine
 from typedbatch._program.shapes import lift, lower
-from typedbatch._program.values import UNKNOWN, Class, External, Ref
+from typedbatch._program.values import UNKNOWN, Class, External, Kind, Ref
 
 
 def fit_fields(machine: Machine, batch: Ref, cls: Class | External, call: Call) -> None:
@@ -59,6 +59,23 @@ def fit_field(machine: Machine, batch: Ref, name: str, node: ast.AST | None) -> 
         fields = machine.write_batch(batch).fields
         said = array_of(declared[name], _owner(machine, declared, others), machine.ranks)
         fields[name] = fields[name]._replace(value=lower(said))
+
+
+def fit_handed(machine: Machine, batch: Ref, kind: Kind, node: ast.AST) -> None:
+    """Report a field of a plain batch that is handed over, and is not as a protocol or record declares it."""
+    found = machine.batch_at(batch)
+    if found is None or found.is_open or found.declared is not None or not isinstance(kind.cls, (Class, External)):
+        return
+    declared, arrays = declared_arrays(kind.cls, [library_of(arg) for arg in kind.args]), _arrays_in(machine, batch)
+    sizes: dict[str, Size | None] = {}
+    owner, is_row = Record(machine.next_frame(), sizes, called=True), _is_row(declared, arrays)
+    for name in [one for one in arrays if one in declared and arrays[one].torch == declared[one].torch]:
+        expected = Declared(None, declared[name].dtypes, declared[name].torch) if is_row else declared[name]
+        try:
+            bind(expected, arrays[name], owner, sizes)
+        except MismatchError as error:
+            text = f'Field "{name}" of {name_of(kind.cls)} {error}'
+            machine.take_mismatch(node, MismatchError(text, dtype=error.dtype))
 
 
 def fit_extended(machine: Machine, batch: Ref, cls: Class | External, call: Call) -> None:

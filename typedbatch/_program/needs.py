@@ -10,6 +10,7 @@ from typedbatch._program import report
 from typedbatch._program.arrays.values import Array as Known
 from typedbatch._program.arrays.values import Scalar
 from typedbatch._program.classes import declared_fields, declared_kinds, name_of
+from typedbatch._program.fitting import fit_handed
 from typedbatch._program.heap import BatchObject, Place
 from typedbatch._program.judge import assume, report_maybe
 from typedbatch._program.machine import Machine
@@ -22,6 +23,7 @@ from typedbatch._program.values import (
     Kind,
     Kinds,
     Literal,
+    Ref,
     Shaped,
     Value,
     is_none,
@@ -56,6 +58,8 @@ def need(machine: Machine, value: Value, kind: Kind, node: ast.AST | None) -> No
         return
     machine.note_need(node, is_met=_is_met(machine, value, kind))
     _Need(machine, kind, node).look(value, kind)
+    if len(value) == 1 and isinstance(value[0], Ref):
+        fit_handed(machine, value[0], kind, node)
 
 
 class _Need:

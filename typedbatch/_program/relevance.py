@@ -62,15 +62,16 @@ def _first_line(node: ast.stmt) -> int:
     return min([node.lineno, *(one.lineno for one in decorators)])
 
 
-def _defined(node: ast.AST) -> Iterator[str]:
+def _defined(statement: ast.stmt) -> Iterator[str]:
     """Yield the names that a statement sets; a star for those of another module."""
-    match node:
-        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-            yield name
-        case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
-            yield from ((one.asname or one.name).partition(".")[0] for one in aliases)
-        case ast.Name(id=name, ctx=ast.Store()):
-            yield name
-        case _:
-            for child in ast.iter_child_nodes(node):
-                yield from _defined(child)
+    todo: list[ast.AST] = [statement]
+    while todo:
+        match todo.pop():
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                yield name
+            case ast.Import(names=aliases) | ast.ImportFrom(names=aliases):
+                yield from ((one.asname or one.name).partition(".")[0] for one in aliases)
+            case ast.Name(id=name, ctx=ast.Store()):
+                yield name
+            case node:
+                todo += ast.iter_child_nodes(node)

@@ -20,7 +20,7 @@ from typedbatch._program.machine import BudgetError
 from typedbatch._program.mismatches import finding_of
 from typedbatch._program.notes import note_unused_sizes
 from typedbatch._program.report import SHAPES, Finding, Outcome
-from typedbatch._program.source import Program, Source
+from typedbatch._program.source import RECURSION, Program, Source
 from typedbatch._program.statements import Statements
 from typedbatch._program.values import (
     UNKNOWN,
@@ -41,7 +41,6 @@ from typedbatch._program.values import (
 )  # fmt: skip
 from typedbatch._program.vocabulary import imported_names, last_name
 
-_RECURSION: Final = 6000
 _LEAST_SHARE: Final = 500
 _KINDS: Final[dict[str, OneOf["property", "cached", "static", "class", "context"]]] = {
     "property": "property",
@@ -245,9 +244,12 @@ class Run(Statements):
             self.tops.add(frame.number)
             self.frames, self.trial, self._body, self.started = [], None, None, []
             self.enter(frame)
-            self.run_block(source.tree.body)
-            self.heap.is_alive = True  # An exit from the top of a module ends the program, or is in a script.
-            self.run_threads()
+            try:
+                self.run_block(source.tree.body)
+                self.heap.is_alive = True  # An exit from the top of a module ends the program, or is in a script.
+                self.run_threads()
+            except RecursionError:  # Those that import it go on.
+                self.heap.is_alive = True
             changes = self.heap.since(mark)
             self.heap.end(mark)
             self.heap.keep(changes)
@@ -490,7 +492,7 @@ def run(
         make: Function that returns the first run, of which a subclass may see all values; None for a plain run.
     """
     limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(limit, _RECURSION))
+    sys.setrecursionlimit(RECURSION)
     try:
         ranks = Ranks()
         first = Run(program, ranks, unused_sizes=unused_sizes) if make is None else make(program, ranks)

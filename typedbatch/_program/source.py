@@ -32,7 +32,8 @@ _LIBRARIES: Final = (_LIBRARY, "jaxtyping")
 """Libraries by whose import a program asks to be checked: batches, and declared shapes."""
 _MOST_FOLDERS: Final = 20_000
 _MOST_BYTES: Final = 5 * 2**20
-_RECURSION: Final = 2000
+RECURSION: Final = 6000
+"""Limit of recursion while a file is parsed, and while a program is run."""
 _ROOTS: Final = ("pyproject.toml", "setup.cfg", "setup.py", "mypy.ini", ".git")
 """Files that stand in the root of a project."""
 _GAP: Final = r"(?:[ \t]|\\\r?\n)*"
@@ -193,16 +194,16 @@ def files_in(root: Path) -> Iterator[Path]:
 def parsed(location: Location, text: str) -> Source | None:
     """Return a file of a program; None if its text is not valid Python."""
     limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(_RECURSION)  # mypy and others raise it, so they could parse what a run cannot go through.
+    sys.setrecursionlimit(RECURSION)  # mypy raises it, and Python crashes on what is nested much deeper.
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(text)
-        return made_of(location, text, tree)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return None
     finally:
         sys.setrecursionlimit(limit)
+    return made_of(location, text, tree)
 
 
 def made_of(location: Location, text: str, tree: ast.Module) -> Source:
