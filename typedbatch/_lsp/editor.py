@@ -29,6 +29,7 @@ class Editor:
         self._token = f"typedbatch {root}"
 
     def found(self, path: str, found: list[dict[str, Any]]) -> None:
+        """Show what is found in a file."""
         document = self._document_of(path)
         if document is None:
             return
@@ -42,18 +43,22 @@ class Editor:
             self._server.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, diagnostics))
 
     def checked(self) -> None:
+        """Ask again for what is shown beside the code."""
         workspace = self._server.client_capabilities.workspace
         hints = workspace.inlay_hint if workspace is not None else None
         if hints is not None and hints.refresh_support:
             self._server.workspace_inlay_hint_refresh(None)
 
     def say(self, text: str) -> None:
+        """Show a text to the person."""
         self._server.window_show_message(lsp.ShowMessageParams(lsp.MessageType.Warning, text))
 
     def log(self, text: str) -> None:
+        """Write a line to the log."""
         self._server.window_log_message(lsp.LogMessageParams(lsp.MessageType.Log, text))
 
     async def loading(self, is_loading: bool) -> None:
+        """Show that the project is loaded, or that it is done."""
         window = self._server.client_capabilities.window
         if window is None or not window.work_done_progress:
             return

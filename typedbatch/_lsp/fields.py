@@ -19,14 +19,12 @@ class FieldAt(NamedTuple):
         batch: What is known of the batch.
         name: Name of the field.
         field: The field; None if the batch is not known to have it.
-        line: Line, from 1.
         column: Column of the name in bytes, from 0.
     """
 
     batch: Seen
     name: str
     field: Field | None
-    line: int
     column: int
 
 
@@ -61,4 +59,4 @@ def field_at(runs: Runs, path: str, line: int, column: int) -> FieldAt | None:
     if seen is None or seen.fields is None:
         return None
     name = written[word.start() : word.end()].decode("utf-8", "replace")
-    return FieldAt(seen, name, seen.fields.get(name), line, word.start())
+    return FieldAt(seen, name, seen.fields.get(name), word.start())

@@ -6,9 +6,10 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from typedbatch._lsp.background import Background
+from typedbatch._lsp.editor import Editor
 from typedbatch._lsp.process import WORKER, EndedError, Process, RefusedError
 
 
@@ -25,30 +26,6 @@ class Pauses:
     answer: float = 60.0
 
 
-class Client(Protocol):
-    """The editor, as a project speaks to it."""
-
-    def found(self, path: str, found: list[dict[str, Any]]) -> None:
-        """Show what is found in a file."""
-        ...
-
-    def checked(self) -> None:
-        """Ask again for what is shown beside the code."""
-        ...
-
-    def say(self, text: str) -> None:
-        """Show a text to the person."""
-        ...
-
-    def log(self, text: str) -> None:
-        """Write a line to the log."""
-        ...
-
-    async def loading(self, is_loading: bool) -> None:
-        """Show that the project is loaded, or that it is done."""
-        ...
-
-
 _MOST_FAILURES: Final = 3
 
 
@@ -57,20 +34,20 @@ class Project:
 
     Args:
         root: Its folder.
-        client: The editor.
+        editor: The editor.
         options: What the editor has set: ``python``, ``cache``, and ``types``, which is False if mypy never runs.
         pauses: Times to wait.
     """
 
     def __init__(
-        self, root: Path, client: Client, options: Mapping[str, Any] | None = None, pauses: Pauses | None = None
+        self, root: Path, editor: Editor, options: Mapping[str, Any] | None = None, pauses: Pauses | None = None
     ) -> None:
         options = options or {}
         python, cache = options.get("python"), options.get("cache")
         self.root = root
-        self._client = client
+        self._editor = editor
         self._pauses = pauses or Pauses()
-        self._types = Background(root, python, cache, self._show_all, client.log)
+        self._types = Background(root, python, cache, self._show_all, editor.log)
         self._wants_types = options.get("types") is not False
         self._open: dict[str, str] = {}
         self._changed: dict[str, str | None] = {}
@@ -144,7 +121,7 @@ class Project:
                     self._changed = {**changed, **self._changed}
                     if not await self._failed(str(error)):
                         return
-        self._client.checked()
+        self._editor.checked()
 
     async def _check(self, changed: dict[str, str | None]) -> None:
         if self._process is None or self._is_outdated:
@@ -153,7 +130,7 @@ class Project:
             done = await self._process.request("update", self._pauses.answer, texts=changed)
         self._failures = 0
         for note in done["notes"]:
-            self._client.log(note)
+            self._editor.log(note)
         self._found = done["found"]
         self._show_all()
 
@@ -163,24 +140,24 @@ class Project:
         for path, more in self._types.found_in.items():
             found.setdefault(path, []).extend(more)
         for path in self._shown - found.keys():
-            self._client.found(path, [])
+            self._editor.found(path, [])
         for path, one in found.items():
-            self._client.found(path, one)
+            self._editor.found(path, one)
         self._shown = {path for path, one in found.items() if one}
 
     async def _start(self) -> Any:
         """Start a worker in place of the one before, and load the project."""
         await self.stop()
         self._is_outdated = False
-        self._process = process = await Process.start(WORKER, self._client.log)
+        self._process = process = await Process.start(WORKER, self._editor.log)
         texts = self._open if self._failures < _MOST_FAILURES - 1 else {}
         self._is_loading = True
-        await self._client.loading(True)
+        await self._editor.loading(True)
         try:
             return await process.request("start", self._pauses.answer, root=str(self.root), texts=texts)
         finally:
             self._is_loading = False
-            await self._client.loading(False)
+            await self._editor.loading(False)
 
     async def _failed(self, why: str) -> bool:
         """Say once that the worker has failed, and return whether it is started again."""
@@ -191,13 +168,13 @@ class Project:
         failed = f"typedbatch: the check of {self.root.name} has failed ({why})"
         if self._failures >= _MOST_FAILURES:
             self._failures = 0
-            self._client.say(f"{failed}; the next edit tries again")
+            self._editor.say(f"{failed}; the next edit tries again")
             return False
         text = f"{failed}, and starts again"
         if not self._has_said:
-            self._client.say(text)
+            self._editor.say(text)
         self._has_said = True
-        self._client.log(text)
+        self._editor.log(text)
         return True
 
     async def stop(self) -> None:

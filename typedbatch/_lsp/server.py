@@ -69,9 +69,9 @@ class Server(LanguageServer):
         inside = [folder for folder in folders if path.is_relative_to(folder)]
         root = max(inside, key=lambda folder: len(folder.parts), default=path.parent)
         if root not in self._projects:
-            client = Editor(self, root, partial(self._document_of, root))
+            editor = Editor(self, root, partial(self._document_of, root))
             pauses = Pauses(answer=float(self.options.get("limit", Pauses.answer)))
-            self._projects[root] = Project(root, client, self.options, pauses)
+            self._projects[root] = Project(root, editor, self.options, pauses)
         return self._projects[root]
 
     def opened(self, uri: str, *, at_once: bool = False) -> None:
