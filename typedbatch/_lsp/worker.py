@@ -26,7 +26,7 @@ from typedbatch._lsp.showing import definition, hints, hover
 from typedbatch._program.source import RECURSION
 from typedbatch.errors import TypedBatchError
 
-_COLLECTING: Final = (50_000, 5, 5)
+_COLLECTING: Final = (20_000, 5, 3)
 """Numbers for ``gc.set_threshold``. A run makes many objects, of which nearly all are gone at its end."""
 Method = Callable[..., Any]
 
