@@ -509,6 +509,8 @@ class Calls(Signatures):
                 return found.items, found.element or UNKNOWN
             case DictObject() as found:
                 return (tuple(constant(key) for key in found.items), UNKNOWN) if found.is_exact else (None, UNKNOWN)
+            case BatchObject(is_open=False) as found if not found.fields:
+                return (), UNKNOWN  # Without fields it has no rows.
             case BatchObject() if isinstance(atom, Ref):
                 one = self.copy_batch(atom)
                 batch_arrays.changed(self, one, batch_arrays.row)

@@ -199,10 +199,9 @@ class Objects:
 
     def _stacked(self, found: ListObject) -> Atom:
         """Return what a field holds after it was set to a list: a batch of rows, an array of numbers, or anything."""
-        items = found.any_item
-        if items and all(isinstance(atom, Literal) and is_numeric(atom) for atom in items):
+        if self._is_of_numbers(found):
             return Shaped(Known(None, None, torch=False))
-        rows = [self.batch_at(self.stored(atom)) for atom in items]
+        rows = [self.batch_at(self.stored(atom)) for atom in found.any_item]
         known = [row for row in rows if row is not None]
         if not known or len(known) < len(rows):
             return UNKNOWN[0]
@@ -211,6 +210,15 @@ class Objects:
             values = union(*(row.fields[name].value for row in known if name in row.fields))
             self.set_field(made, name, values if all(map(self.is_batch, values)) else UNKNOWN)
         return made
+
+    def _is_of_numbers(self, found: ListObject, depth: int = 3) -> bool:
+        """Return whether a list holds nothing else than numbers, or lists of these."""
+        held = [(atom, self.object_at(atom)) for atom in found.any_item]
+        return bool(held) and all(
+            (isinstance(atom, Literal) and is_numeric(atom))
+            or (isinstance(inner, ListObject) and depth > 0 and self._is_of_numbers(inner, depth - 1))
+            for atom, inner in held
+        )
 
     def copied(self, value: Value, *, is_typed: bool = True) -> Value:
         """Return copies of batches, and anything in place of other things."""

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 from typing import Literal as OneOf
 
-from typedbatch._program.arrays.sizes import Ranks
+from typedbatch._program.arrays.sizes import Ranks, forget_quotients
 from typedbatch._program.arrays.tables import TRANSFORMS
 from typedbatch._program.classes import attribute_of, declared_arrays, declared_fields, lineage
 from typedbatch._program.frames import Call, Frame
@@ -122,8 +122,9 @@ class Run(Statements):
                     self._run_alone(code, self._owners[code])
                 elif self._declares_shapes(code):
                     self._mismatches_alone(code)
-        for code in self._defined_codes if self._notes_sizes else ():
-            note_unused_sizes(self, code)
+        with suppress(BudgetError, RecursionError):
+            for code in self._defined_codes if self._notes_sizes else ():
+                note_unused_sizes(self, code)
         found = [*self.findings.values(), *self._placed()]
         found.sort(key=lambda one: (one.path, one.line, one.column, one.message))
         return Outcome(found, self.unfinished, tuple(self.notes.values()), self.needs)
@@ -493,6 +494,7 @@ def run(
     """
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(RECURSION)
+    forget_quotients()
     try:
         ranks = Ranks()
         first = Run(program, ranks, unused_sizes=unused_sizes) if make is None else make(program, ranks)

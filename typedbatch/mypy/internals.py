@@ -29,7 +29,7 @@ Api = CheckerPluginInterface
 
 
 def current_checker() -> Api | None:
-    """The checker of the file that is being checked; None while mypy does anything else."""
+    """Return the checker of the file that is being checked, or None while mypy does anything else."""
     checker: Any = checker_state.type_checker
     return checker  # type: ignore[no-any-return]  # it has all that plugins use, which its own type leaves out
 
@@ -41,13 +41,13 @@ def plugins_behind(api: object, plugin: Plugin) -> list[Plugin]:
 
 
 def errors_of(api: object) -> Errors | None:
-    """What collects the errors of a run, for a checker or an analyser of types."""
+    """Return the errors of a run, of a checker or an analyzer of types."""
     owner: Any = getattr(api, "msg", None) or getattr(api, "api", None)
     return getattr(owner, "errors", None)
 
 
 def class_named(api: Api, fullname: str) -> TypeInfo | None:
-    """A class of any module of the build; None when its module is no part of it, as torch without torch."""
+    """Return a class of any module of the build, or None if its module is not part of it, as torch may be."""
     modules: Any = getattr(api, "modules", {})
     found = lookup_fully_qualified(fullname, modules, raise_on_missing=False)
     return found.node if found is not None and isinstance(found.node, TypeInfo) else None
@@ -59,7 +59,7 @@ def has_batches(api: Api) -> bool:
 
 
 def known_type(api: Api, expression: Expression) -> Type | None:
-    """The type that the checker has stored for an expression; None when it has not come to it yet."""
+    """Return the type that the checker has stored for an expression, or None if it has not come to it yet."""
     lookup: Any = getattr(api, "lookup_type_or_none", None)
     found: Type | None = lookup(expression) if lookup is not None else None
     return found
@@ -73,13 +73,13 @@ def remember_type(api: Api, expression: Expression) -> None:
 
 
 def type_of(api: Api, expression: Expression) -> Type:
-    """The type of an expression, found now if it was not before."""
+    """Return the type of an expression, which is found now if it was not before."""
     found = known_type(api, expression)
     return found if found is not None else api.get_expression_type(expression)
 
 
 def value_type(api: Api, value: Expression) -> Type:
-    """The type of what is about to be assigned, found once: mypy takes it over when it comes to the value itself.
+    """Return the type of what is about to be assigned, which mypy takes over when it comes to the value itself.
 
     It would find something else then, since the batch that is assigned to has changed by that time.
     """
@@ -93,7 +93,7 @@ def value_type(api: Api, value: Expression) -> Type:
 
 
 def current_type(api: Api, expression: Expression) -> Type | None:
-    """What a name or attribute is known to be on this line, by the assignments before it; None without any."""
+    """Return the type of a name or attribute by the assignments before this line, or None if there are none."""
     binder: Any = getattr(api, "binder", None)
     found: Type | None = binder.get(expression) if binder is not None else None
     return found.type_guard if isinstance(found, TypeGuardedType) else found
@@ -106,7 +106,7 @@ def _guarded(type_: Type) -> Type:
 
 
 def narrow(api: Api, expression: Expression, type_: Type) -> None:
-    """From here on, in this branch, the expression has this type. Without it, changes of a batch are not followed."""
+    """Give an expression a type from here on, in this branch. Without it, changes of a batch are not followed."""
     binder: Any = getattr(api, "binder", None)
     if binder is not None:
         binder.put(expression, _guarded(type_))
@@ -126,7 +126,7 @@ def settle(api: Api, expression: Expression, type_: Type) -> None:
     for frame in reversed(binder.frames):
         if key in frame.types:
             frame.types[key] = type(frame.types[key])(_guarded(type_), frame.types[key].from_assignment)
-            binder.version += 1  # what mypy has remembered of expressions is to be found anew
+            binder.version += 1  # what mypy has remembered of expressions is to be found again
             return
 
 
@@ -152,14 +152,14 @@ def widen_declaration(api: Api, name: NameExpr, type_: Type) -> None:
 
 
 def function_around(api: Api) -> Node | None:
-    """The outermost function or method that is being checked; None in the body of a module or class."""
+    """Return the outermost function that is being checked, or None in the body of a module or class."""
     scope: Any = getattr(api, "scope", None)
     found: Node | None = scope.top_level_function() if scope is not None else None
     return found
 
 
 def module_around(api: Api) -> MypyFile | None:
-    """The file that is being checked."""
+    """Return the file that is being checked."""
     tree: MypyFile | None = getattr(api, "tree", None)
     return tree
 
@@ -179,7 +179,7 @@ def put_off(api: Api, name: str, make: Callable[[], FuncDef]) -> None:
 
 @contextmanager
 def reporting_for(api: Api, function: Node | None) -> Generator[None]:
-    """Reports belong to this function, so that the daemon forgets them when it checks that one anew."""
+    """Reports belong to this function, so that the daemon forgets them when it checks that one again."""
     scope: Any = getattr(api, "tscope", None)
     target, scope.function = scope.function, function
     try:
@@ -189,7 +189,7 @@ def reporting_for(api: Api, function: Node | None) -> Generator[None]:
 
 
 def report_no_attribute(api: Api, owner: Type, name: str, context: Expression) -> Type:
-    """What mypy says of an attribute that a class lacks, in its own words."""
+    """Report an attribute that a class lacks, in mypy's own words."""
     api.msg.has_no_attr(owner, owner, name, context)
     return AnyType(TypeOfAny.from_error)
 
@@ -201,7 +201,7 @@ def add_note(api: Api, text: str, place: Context) -> None:
 
 
 def member_of(type_: Type, name: str) -> Type | None:
-    """The type of a class's or protocol's member; None when there is none."""
+    """Return the type of a member of a class or protocol, or None if there is none."""
     proper = get_proper_type(type_)
     return find_member(name, proper, proper) if isinstance(proper, Instance) else None
 

@@ -1,4 +1,4 @@
-"""What the plugin reports, and under which error code. Each code has a page in docs/errors."""
+"""Reports of the plugin, and their error codes. Each code has a page in docs/errors."""
 
 from __future__ import annotations
 
@@ -42,19 +42,19 @@ def own_code(code: ErrorCode | None) -> ErrorCode:
 
 
 def not_declared(owner: str, name: str, names: Collection[str]) -> str:
-    """A read or write of a field that a protocol or record does not declare."""
+    """Describe a read or write of a field that a protocol or record does not declare."""
     return f'{owner} has no field "{name}"{hint(name, names)}'
 
 
 def report_undeclared(api: Api, into: str, name: str, names: Collection[str], node: Expression) -> None:
-    """A keyword of ``extend`` that the target does not declare."""
+    """Report a keyword of ``extend`` that the target does not declare."""
     near = nearest(name, names)
     hint = f'; did you mean "{near}"?' if near else ""
     api.fail(f'{into} declares no field "{name}"{hint}', node, code=EXTEND)
 
 
 def report_carried(api: Api, into: str, names: Collection[str], expected: str, got: str, node: Expression) -> None:
-    """Fields of another kind than the target of ``extend`` declares, that it takes over from the batch."""
+    """Report fields that ``extend`` takes over from the batch, and whose kind the target does not declare."""
     text = f'extend() to {into} carries over {listed(names)} as "{got}", and it takes "{expected}"'
     api.fail(f"{text}; convert() the batch first", node, code=EXTEND)
 
@@ -79,7 +79,7 @@ CONVERT = {
 
 
 def wrong(api: Api, what: str, expected: Type, got: Type) -> str:
-    """A field of another type than the one that is declared."""
+    """Describe a field of another type than the one that is declared."""
     takes, is_ = format_type_distinctly(expected, got, options=api.options)
     return f"Field {what} takes {takes}, got {is_}"
 

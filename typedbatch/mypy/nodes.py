@@ -59,7 +59,7 @@ _CHILDREN: dict[type, tuple[str, ...]] = {
 
 
 def children(node: Any) -> list[Any]:
-    """The statements and expressions right inside a node, in the order of the source; patterns of match left out."""
+    """Return the statements and expressions right inside a node, in the order of the source, without patterns."""
     found: list[Any] = []
     for name in _CHILDREN.get(type(node), ()):
         value = getattr(node, name)
@@ -79,7 +79,7 @@ def _add_flat(found: list[Any], values: Any) -> None:
 
 
 def last_name(node: Any) -> str:
-    """``x`` of ``x`` and of ``a.b.x``; empty for anything else."""
+    """Return ``x`` of ``x`` and of ``a.b.x``; empty for anything else."""
     return node.name if isinstance(node, (nodes.NameExpr, nodes.MemberExpr)) else ""
 
 
@@ -100,7 +100,7 @@ def nodes_in(node: Any) -> list[Any]:
 
 
 def walk(node: Any) -> Iterator[tuple[Any, tuple[Any, ...]]]:
-    """A node and all within it, each with the nodes around it, innermost last."""
+    """Yield a node and all within it, each with the nodes around it, innermost last."""
     todo: list[tuple[Any, tuple[Any, ...]]] = [(node, ())]
     while todo:
         current, around = todo.pop()

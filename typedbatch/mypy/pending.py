@@ -1,4 +1,4 @@
-"""What waits for the end of a file: what the run finds in it, and complaints about batches that the run may clear.
+"""Reports at the end of a file: findings of the run, and complaints about batches that the run may clear.
 
 mypy checks what it has put off after the rest of a file. The first hook that is called in a file puts off a function of
 our own, whose body calls a hook of ours.
@@ -96,7 +96,7 @@ def complain(
 
 
 def _last(api: Any, tree: MypyFile) -> FuncDef:
-    """A function that is checked after all others."""
+    """Return a function that is checked after all others."""
     info = api.named_generic_type(CALLED, []).type
     callee = NameExpr("object")
     callee.node, callee.fullname, callee.kind = info, CALLED, GDEF

@@ -42,7 +42,7 @@ Hook = Callable[[C], Any]
 
 
 def plugin(version: str) -> type[Plugin]:
-    """What mypy calls; the version of mypy makes no difference."""
+    """Return the plugin, whatever the version of mypy, which calls this."""
     return TypedBatchPlugin
 
 
@@ -152,7 +152,7 @@ def digest() -> str:
 
 
 def _or_default(hook: Hook[C], default: str = "default_return_type") -> Hook[C]:
-    """A hook that fails leaves mypy's own answer: a missed mistake, never a crash; shown with ``--show-traceback``."""
+    """Return a hook that leaves mypy's own answer where it fails; ``--show-traceback`` shows the fault."""
 
     @wraps(hook)
     def safe(ctx: C) -> Any:

@@ -1,4 +1,4 @@
-"""What the syntax of a function or file says: which value goes where, and which names may get fields unseen.
+"""Syntax of a function or file: which value goes where, and which names may get fields unseen.
 
 A scope is the outermost function around a line, or the file. It is looked at when a first question is asked about it.
 """
@@ -65,7 +65,7 @@ class Binding:
 
 @dataclass
 class Held:
-    """What a file does to a batch that is held in a place of one name, whoever's attribute it is.
+    """Changes of a file to a batch that is held in a place of one name, whoever's attribute it is.
 
     Attributes:
         names: the fields that are written.
@@ -88,13 +88,13 @@ _kept_files: dict[int, tuple[Scope, Expression]] = {}
 
 
 def scope_around(api: Api) -> Scope | None:
-    """The syntax of the function or file that is being checked."""
+    """Return the syntax of the function or file that is being checked."""
     root = function_around(api) or module_around(api)
     return scope_of(api, root) if root is not None else None
 
 
 def scope_of(api: Api, root: Node) -> Scope:
-    """The syntax of a function or file. It is kept for as long as mypy keeps the types that it found in it.
+    """Return the syntax of a function or file, which is kept as long as mypy keeps the types in it.
 
     The daemon uses a syntax tree again, with other variables or changed in place, when it checks a file once more.
     """
@@ -134,14 +134,14 @@ class Scope:
                 self.deleted.update(map(id, targets))
 
     def _note_giver(self, binding: Binding) -> None:
-        """What a loop goes through, and the sides of a conditional expression, are not the value that a name gets."""
+        """Note what a name gets its value from: a loop, or one side of a conditional expression."""
         givers = [binding.value] if binding.iterated and binding.value is not None else sides_of(binding.value)
         if isinstance(binding.target, NameExpr):
             for giver in givers:
                 self.given_by.setdefault(id(giver), []).append(binding.target)
 
     def of(self, variable: Var) -> list[Binding]:
-        """Every binding of a variable."""
+        """Return every binding of a variable."""
         return self._of.get(variable, [])
 
     @cached_property
@@ -153,7 +153,7 @@ class Scope:
         return found
 
     def bindings_of(self, variable: object) -> list[Binding]:
-        """Every binding of what may be a variable."""
+        """Return every binding of what may be a variable."""
         return self.of(variable) if isinstance(variable, Var) else []
 
     @cached_property
@@ -164,7 +164,7 @@ class Scope:
 
     @cached_property
     def held(self) -> dict[object, Held]:
-        """What is written to each attribute, by its name, and to each variable of a file or class."""
+        """Changes of each attribute, by its name, and of each variable of a file or class."""
         found: dict[object, Held] = defaultdict(Held)
         for node in nodes_in(self.root):
             for binding in _bindings(node):
@@ -179,7 +179,7 @@ class Scope:
         return frozenset(_names_made(self.root))
 
     def fields_set(self, name: str) -> list[Binding]:
-        """What every field of that name is set to, whatever batch it is in."""
+        """Return what every field of a name is set to, whatever batch it is in."""
         return [b for b in self.bindings.values() if isinstance(b.target, MemberExpr) and b.target.name == name]
 
     @cached_property
@@ -187,11 +187,11 @@ class Scope:
         return {id(child): node for node in nodes_in(self.root) for child in children(node)}
 
     def at(self, place: Place) -> Expression | None:
-        """The outermost expression that begins and ends there."""
+        """Return the outermost expression that begins and ends there."""
         return self._at.get(place)
 
     def entry_at(self, start: Position, number: int) -> Expression | None:
-        """A value of the innermost dict display around a place that has so many."""
+        """Return the value of a number in the innermost dict display around a place that has as many."""
         displays = [node for node in self.nodes if isinstance(node, DictExpr) and len(node.items) > number]
         around = [one for one in displays if position_of(one) <= start <= (one.end_line or 0, one.end_column or 0)]
         return max(around, key=position_of).items[number][1] if around else None
@@ -206,7 +206,7 @@ class Scope:
         return found
 
     def around(self, node: Node) -> tuple[Node, ...]:
-        """The nodes around an expression of this scope, innermost last."""
+        """Return the nodes around an expression of this scope, innermost last."""
         found: list[Node] = []
         while node is not self.root and (parent := self._parents.get(id(node))) is not None:
             found.append(parent)
@@ -220,7 +220,7 @@ def position_of(node: Any) -> Position:
 
 
 def sides_of(value: Expression | None) -> list[Expression]:
-    """The two sides of ``a if test else b``; none of anything else."""
+    """Return the two sides of ``a if test else b``; none for other expressions."""
     return [value.if_expr, value.else_expr] if isinstance(value, ConditionalExpr) else []
 
 
@@ -286,7 +286,7 @@ def _names_made(root: Node) -> Iterator[str]:
 
 
 def place_of(node: Node) -> object:
-    """What ``Scope.held`` knows a place by: the variable of a name, the name of an attribute; None for others."""
+    """Return the key of a place in ``Scope.held``: the variable of a name, or the name of an attribute."""
     if isinstance(node, NameExpr):
         return node.node
     return node.name if isinstance(node, MemberExpr) else None

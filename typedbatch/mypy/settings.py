@@ -1,4 +1,4 @@
-"""What a project's configuration of mypy says to the plugin."""
+"""Settings of the plugin in a project's configuration of mypy."""
 
 from __future__ import annotations
 

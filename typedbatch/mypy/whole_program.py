@@ -6,9 +6,10 @@ same in any order, from the cache and in the daemon. Each file depends on all ot
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
-from functools import cached_property
+from functools import cache, cached_property
 from hashlib import sha256
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -18,7 +19,6 @@ from mypy.errors import ErrorInfo
 from mypy.nodes import ClassDef, Context, Decorator, Expression, FuncDef, MypyFile
 
 from typedbatch._program.report import NOTE, UNUSED, Finding, Outcome
-from typedbatch._program.run import run
 from typedbatch._program.source import Program, files_in, programs_of, root_of
 from typedbatch.mypy import messages
 from typedbatch.mypy.internals import Api, add_note, depend, errors_of, publish, reporting_for
@@ -73,6 +73,8 @@ class _Known:
 
     def outcome(self, *, unused_sizes: bool) -> Outcome:
         """Return what a run finds, in all files of the program."""
+        from typedbatch._program.run import run  # It takes as long as half of the plugin, and most code has no batches.
+
         if self._outcome is None:
             self._outcome = run(self.program, unused_sizes=unused_sizes)
         return self._outcome
@@ -97,11 +99,9 @@ def digest_of_program(path: str) -> str:
 
 
 def _known_of(path: str, *, may_have_changed: bool = False) -> _Known | None:
-    if not path.endswith(".py"):  # Most files are stubs of libraries.
+    if not path.endswith(".py") or _is_of_library(os.path.dirname(path)):
         return None
     file = Path(path).absolute()
-    if _OURS in file.parents or not _LIBRARIES.isdisjoint(file.parts):
-        return None
     folder = _root_of_folder.get(file.parent)
     if folder is None or may_have_changed:
         folder = _root_of_folder[file.parent] = root_of(file)
@@ -109,6 +109,13 @@ def _known_of(path: str, *, may_have_changed: bool = False) -> _Known | None:
     if root is None or (may_have_changed and root.has_changed()):
         root = _roots[folder] = _Root(folder)
     return root.programs.get(file)
+
+
+@cache
+def _is_of_library(folder: str) -> bool:
+    """Return whether a folder is of a library, as are nearly all files of which mypy asks, or of this package."""
+    path = Path(folder).absolute()
+    return path == _OURS or _OURS in path.parents or not _LIBRARIES.isdisjoint(path.parts)
 
 
 def is_of_program(tree: MypyFile, api: Api) -> bool:
@@ -126,7 +133,7 @@ def _lines_of(known: _Known, tree: MypyFile) -> tuple[str, ...]:
 
 
 class Wanted(NamedTuple):
-    """What is reported.
+    """Choice of what is reported.
 
     Attributes:
         shapes: Whether shapes that do not fit are.

@@ -54,7 +54,7 @@ def _type(name: str, inner: str, is_batch: Callable[[str], bool]) -> str:
 
 
 def _names(inner: str) -> Iterator[str]:
-    """The fields of a batch; a question mark behind one that may be missing."""
+    """Return the fields of a batch, with a question mark behind one that may be missing."""
     if not inner.startswith(_FIELDS):
         yield "..."
         return
@@ -77,7 +77,7 @@ def _closing(text: str, opening: int) -> int | None:
 
 
 def _parts(text: str) -> list[str]:
-    """What stands between commas that are in no brackets."""
+    """Return the parts of a text between commas that are not in brackets."""
     found, depth, start = [], 0, 0
     for place, letter in enumerate(text):
         depth += (letter in "[({") - (letter in "])}")

@@ -79,6 +79,13 @@ class _Quotient(NamedTuple):
 
 
 _quotients: dict[Name, _Quotient] = {}
+_MOST_QUOTIENTS = 10_000
+
+
+def forget_quotients() -> None:
+    """Forget the quotients of other runs once there are many, so that a process which runs programs does not grow."""
+    if len(_quotients) > _MOST_QUOTIENTS:
+        _quotients.clear()
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from typedbatch.mypy.types.protocol_match import asked_protocol, judge_declared,
 
 
 def check(ctx: FunctionSigContext | MethodSigContext) -> CallableType:
-    """The signature: it takes any Batch in the places where one was judged."""
+    """Return the signature of a call, which takes any Batch in the places that are left to the run."""
     signature, call = ctx.default_signature, ctx.context
     if not isinstance(call, CallExpr):
         return signature

@@ -34,7 +34,7 @@ from typedbatch.mypy.types.stored import as_read, stored
 
 
 def read(ctx: AttributeContext, name: str) -> Type:
-    """The type of a field, or a report that there is none."""
+    """Return the type of a field that is read."""
     node = ctx.context
     if not isinstance(node, MemberExpr) or node.name != name:
         return _asked_by_mypy(ctx, name)
@@ -53,7 +53,7 @@ def read(ctx: AttributeContext, name: str) -> Type:
 
 
 def special(ctx: AttributeContext, name: str) -> Type:
-    """``batch.__enter__`` and its like: what the class does not have, no batch has, whatever its fields."""
+    """Return the type of ``batch.__enter__`` and its like, which a batch has only if its class does."""
     owner = get_proper_type(ctx.type)
     if not isinstance(owner, Instance) or owner.type.get(name) is not None:
         return ctx.default_attr_type
@@ -73,7 +73,7 @@ def value_of_field(api: Api, node: Expression, owner: Type, name: str) -> Type:
 
 
 def field_type(api: Api, owner: Type, name: str) -> Type:
-    """The type of a field of a batch, as far as it is known."""
+    """Return the type of a field of a batch, as far as it is known."""
     found: list[Type] = []
     for one in alternatives(owner):
         fields = content(one)
@@ -89,7 +89,7 @@ def field_type(api: Api, owner: Type, name: str) -> Type:
 
 
 def _presumed(api: Api, name: str) -> Type:
-    """What a field is that may be there: of the type that it is set to in this function, if that is one."""
+    """Return the type of a field that may be there: the one that it is set to in this function, if that is one."""
     scope = scope_around(api)
     values = [binding.value for binding in scope.fields_set(name)] if scope is not None else []
     seen = [(value, known_type(api, value)) for value in values if value is not None]
@@ -102,7 +102,7 @@ def _is_any(type_: Type) -> bool:
 
 
 def _asked_by_mypy(ctx: AttributeContext, name: str) -> Type:
-    """Not a read in the program: mypy compares with a protocol, or looks whether ``hasattr`` may be true.
+    """Answer mypy, which compares a batch with a protocol, or looks whether ``hasattr`` may be true.
 
     What is said of a protocol is kept by mypy for all lines, so it depends on nothing but the type.
     """
@@ -123,7 +123,7 @@ def _asked_by_mypy(ctx: AttributeContext, name: str) -> Type:
 
 
 def set_field(ctx: AttributeContext) -> Type:
-    """``batch.x = value`` gives the batch that field, from here on."""
+    """Give a batch the field that ``batch.x = value`` sets, from here on."""
     node = ctx.context
     if not isinstance(node, MemberExpr):
         return ctx.default_attr_type
@@ -138,7 +138,7 @@ def set_field(ctx: AttributeContext) -> Type:
 
 
 def _assigned(api: Api, binding: Binding) -> Type:
-    """What a field is after an assignment to it."""
+    """Return the type of a field after an assignment to it."""
     if binding.value is not None and not binding.iterated:
         return stored(api, binding.value, value_type(api, binding.value))
     if binding.unpacked is None:
@@ -153,10 +153,10 @@ def _assigned(api: Api, binding: Binding) -> Type:
 
 
 def set_in(api: Api, receiver: Expression, owner: Type, name: str, type_: Type) -> None:
-    """A field is added to the batch, or changed."""
+    """Add a field to a batch, or change it."""
     change(api, receiver, owner, lambda fields: fields.updated({name: type_}))
 
 
 def take_out(api: Api, receiver: Expression, owner: Type, name: str) -> None:
-    """A field is removed from the batch, if it is there."""
+    """Remove a field from a batch, if it is there."""
     change(api, receiver, owner, lambda fields: fields.without(name))

@@ -18,7 +18,7 @@ from typedbatch.mypy.types.stored import columns_joined, either, fields_of_argum
 
 
 def construct(ctx: FunctionContext) -> Type:
-    """``Batch(...)``: its fields."""
+    """Return the type of ``Batch(...)`` with its fields."""
     call = ctx.context
     if not isinstance(call, CallExpr):  # functools.partial and the like: the arguments are not all here
         return ctx.default_return_type
@@ -26,7 +26,7 @@ def construct(ctx: FunctionContext) -> Type:
 
 
 def bound(api: Api, call: Expression, type_: Type) -> Type:
-    """The type of a call that makes a batch, once the places that it is assigned to are taken into account.
+    """Return the type of a call that makes a batch, once the places that it is assigned to are taken into account.
 
     A name is followed from here on. An attribute, or the name of a module or class, is seen from elsewhere too, and may
     get fields anywhere: those that its file writes count as there, and any, when it is bound again or handed on.
@@ -46,12 +46,12 @@ def bound(api: Api, call: Expression, type_: Type) -> Type:
 
 
 def iterated(api: Api, batches: Expression, item: Type) -> None:
-    """A loop gives its variable batches."""
+    """Follow the batches that a loop gives its variable."""
     _loosen(api, batches, item)
 
 
 def _loosen(api: Api, source: Expression, new: Type | None = None) -> None:
-    """Names are about to get a batch from ``source``; one that holds a batch already may lose fields by that."""
+    """Widen the names that get a batch from ``source``: one that holds a batch already may lose fields."""
     scope = scope_around(api)
     for target in scope.given_by.get(id(source), []) if scope is not None else []:
         here = current_type(api, target) or new
@@ -76,12 +76,12 @@ def _opened(api: Api, owner: NameExpr | MemberExpr, type_: Type) -> Type:
 
 
 def cat(ctx: FunctionContext | MethodContext) -> Type:
-    """``cat``: the fields of the batches; as it refuses batches with different fields, those of any."""
+    """Return the type of ``cat``: with the fields of any batch, as batches with different fields are refused."""
     return _joined(ctx, lambda rows: columns_joined(ctx.api, rows, lambda types: either(ctx.api, types)))
 
 
 def stack(ctx: FunctionContext | MethodContext) -> Type:
-    """``stack``: the fields of all batches, with one dimension more."""
+    """Return the type of ``stack``: with the fields of all batches, whose arrays have one dimension more."""
     return _joined(ctx, lambda rows: stacked_fields(ctx.api, rows))
 
 
@@ -99,7 +99,7 @@ def _joined(ctx: FunctionContext | MethodContext, join: Callable[[Sequence[Field
 
 
 def _fields_of_part(api: Api, part: Expression) -> Fields | None:
-    """The fields of one of the batches."""
+    """Return the fields of one of the batches."""
     if isinstance(part, DictExpr):
         return fields_of_data(api, part)
     return known_fields(type_here(api, part, type_of(api, part)))

@@ -1,4 +1,4 @@
-"""What mypy sees of the class ``Batch`` when the plugin is on: a type parameter, and attributes of any name.
+"""Declaration of the class ``Batch`` for mypy with the plugin: a type parameter, and attributes of any name.
 
 They are not in the source, because other checkers must keep refusing what they cannot know. mypy asks plugins about an
 attribute only where a class shows ``__getattr__``, and about setting one only where ``__setattr__`` is decorated.
@@ -84,7 +84,7 @@ def _has_value(node: object) -> bool:
 
 
 def _leave_parameter_open(info: TypeInfo, init: FuncDef) -> None:
-    """``map(Batch, rows)`` makes plain batches: without a type for ``self`` mypy would solve the parameter as Never."""
+    """Give ``self`` a type, without which mypy would take ``map(Batch, rows)`` for batches of Never."""
     for signature in (init.type, init.unanalyzed_type):
         if isinstance(signature, CallableType) and isinstance(get_proper_type(signature.arg_types[0]), AnyType):
             signature.arg_types[0] = Instance(info, [anything()])

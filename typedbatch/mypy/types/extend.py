@@ -22,7 +22,7 @@ PROTOCOL = "typedbatch.protocols.BatchProtocol"
 
 
 def extend(ctx: FunctionContext) -> Type:
-    """Reports keywords that are not declared, fields that nobody gives, and values of a wrong type."""
+    """Report keywords that are not declared, fields that nobody gives, and values of a wrong type."""
     into, call = with_defaults(ctx.default_return_type), ctx.context
     if not isinstance(into, Instance) or not isinstance(call, CallExpr) or not call.args:
         return ctx.default_return_type
@@ -48,7 +48,7 @@ def extend(ctx: FunctionContext) -> Type:
 
 
 def convert(ctx: FunctionContext) -> Type:
-    """Reports fields that the target asks for and the source does not have."""
+    """Report fields that the target asks for and the source does not have."""
     into, call = get_proper_type(ctx.default_return_type), ctx.context
     if isinstance(into, Instance) and isinstance(call, CallExpr) and call.args:
         _depend_on_fields(ctx.api, into.type)
@@ -64,7 +64,7 @@ def _depend_on_fields(api: Api, target: TypeInfo) -> None:
 
 
 def with_defaults(type_: Type) -> ProperType:
-    """A bare generic means its defaults, as it does at run time; mypy leaves Any there when it is given as a value."""
+    """Return a generic with its defaults, as at run time; mypy leaves Any there for a generic that is a value."""
     proper = get_proper_type(type_)
     if not isinstance(proper, Instance) or not all(isinstance(get_proper_type(arg), AnyType) for arg in proper.args):
         return proper
@@ -75,7 +75,7 @@ def with_defaults(type_: Type) -> ProperType:
 
 
 def declared_fields(target: TypeInfo) -> Iterator[tuple[str, bool]]:
-    """The fields of a protocol or record, and whether each must be given."""
+    """Yield the fields of a protocol or record, and whether each must be given."""
     stops = PROTOCOL if target.is_protocol else RECORD
     if not any(base.fullname == stops for base in target.mro):
         return
@@ -108,7 +108,7 @@ def _report_value(api: Api, into: Instance, name: str, value: Expression) -> Non
 
 
 def _report_carried(api: Api, call: CallExpr, into: Instance, names: Set[str]) -> None:
-    """Reports arrays that are carried over into tensors, or the other way around; whatever may fit goes unnoticed."""
+    """Report arrays that are carried over into tensors, or the other way around, where nothing fits for sure."""
     source, scope = get_proper_type(type_here(api, call.args[0], type_of(api, call.args[0]))), scope_around(api)
     if not isinstance(source, Instance) or is_batch(source) or scope is None:
         return
@@ -127,7 +127,7 @@ _KINDS = {"numpy.ndarray": "ndarray", "torch._tensor.Tensor": "Tensor", "torch.T
 
 
 def _kind(type_: Type | None) -> str | None:
-    """Whether values of a type are arrays, or tensors, for sure."""
+    """Return "ndarray" or "Tensor" if all values of a type are certainly of that kind, and else None."""
     proper = get_proper_type(type_)
     if not isinstance(proper, Instance):
         return None
@@ -148,7 +148,7 @@ def _report_incomplete(
 
 
 def needed_from(call: CallExpr, into: TypeInfo, *, extends: bool) -> set[str]:
-    """The fields that a batch must have to be converted or extended by a call; none where that cannot be told."""
+    """Return the fields that a batch must have for a call of ``convert`` or ``extend``, as far as they are known."""
     declared = dict(declared_fields(into))
     needed = {name for name, required in declared.items() if required}
     if not extends:

@@ -1,4 +1,4 @@
-"""What the plugin knows of a batch, and how that is written as a type.
+"""Fields of a batch, and their form as a type.
 
 A plain ``Batch`` is ``Batch[Any]`` under the plugin. One whose fields are known is ``Batch[Any | {obs: ..., act: ..}]``
 with an anonymous TypedDict; its optional keys are the fields that only some ways to the line have set. A third item
@@ -26,7 +26,7 @@ DECLARED = "typedbatch._typing.Declared"
 
 
 class Rest(Enum):
-    """What is known of the fields that are not listed."""
+    """Knowledge of the fields that are not listed."""
 
     NONE = "there are none"
     OPEN = "there may be any: who set them is not seen"
@@ -52,21 +52,21 @@ class Fields:
         return name in self.known
 
     def updated(self, new: Mapping[str, Type]) -> Fields:
-        """With these fields, whatever they were before."""
+        """Return them with some fields, whatever these were before."""
         return replace(self, known={**self.known, **new}, maybe=self.maybe - new.keys())
 
     def without(self, name: str) -> Fields:
-        """Without a field."""
+        """Return them without a field."""
         kept = {one: type_ for one, type_ in self.known.items() if one != name}
         return replace(self, known=kept, maybe=self.maybe - {name})
 
     def opened(self, types_too: bool = False) -> Fields:
-        """It may get any other field, unseen; ``types_too``: and those that are known may change."""
+        """Return them for a batch that may get any other field, and with ``types_too`` may change those that it has."""
         known = dict.fromkeys(self.known, anything()) if types_too else self.known
         return replace(self, known=known, rest=Rest.OPEN if self.rest is Rest.NONE else self.rest)
 
     def followed_by(self, later: Fields) -> Fields:
-        """Updated by the fields of another batch."""
+        """Return them updated by the fields of another batch."""
         known = dict(self.known)
         for name, type_ in later.known.items():
             known[name] = joined([known[name], type_]) if name in later.maybe and name in known else type_
@@ -74,12 +74,12 @@ class Fields:
         return Fields(known, frozenset(known.keys() - surely), _rest_of([self.rest, later.rest], added=True))
 
     def mapped(self, change: Callable[[Type], Type]) -> Fields:
-        """With other types."""
+        """Return them with other types."""
         return replace(self, known={name: change(type_) for name, type_ in self.known.items()})
 
 
 def met(api: Api, ways: Sequence[Fields]) -> Fields:
-    """Where branches meet: what is on every way is there, what is on some ways may be there."""
+    """Return the fields where branches meet: those of every branch are there, those of some may be."""
     if len(ways) == 1:
         return ways[0]
     names = list(dict.fromkeys(name for fields in ways for name in fields.known))
@@ -106,7 +106,7 @@ _MOST_TYPES = 4
 
 
 def joined(types: list[Type]) -> Type:
-    """One type for a value that is of one of these; Any, where they are too many to be of use."""
+    """Return one type for a value that is of one of these, which is Any where they are many."""
     first = types[0]
     if all(same(first, other) for other in types[1:]):
         return first
@@ -115,7 +115,7 @@ def joined(types: list[Type]) -> Type:
 
 
 def known_fields(type_: Type | None) -> Fields | None:
-    """The fields of a batch that the plugin knows; None for a plain Batch, and for anything else.
+    """Return the fields of a batch that the plugin knows; None for a plain Batch, and for anything else.
 
     Where lists are mixed or names bound again, mypy may join several field sets into one type; then a field that not
     all of them have may be there.
@@ -146,7 +146,7 @@ def _either_set(one: Fields, other: Fields) -> Fields:
 
 
 def alternatives(type_: Type | None) -> list[Type]:
-    """The items of a union; else the type itself."""
+    """Return the items of a union, or else the type itself."""
     proper = get_proper_type(type_) if type_ is not None else None
     if isinstance(proper, UnionType):
         return [inner for item in proper.items for inner in alternatives(item)]
@@ -165,13 +165,13 @@ def is_placeholder(type_: Type) -> bool:
 
 
 def content(type_: Type | None) -> Fields | None:
-    """The fields of a batch, of a plain one too; None for what is not a ``Batch``."""
+    """Return the fields of a batch, of a plain one too; None for what is not a ``Batch``."""
     fields = known_fields(type_)
     return Fields(rest=Rest.DECLARED) if fields is None and is_batch(type_) else fields
 
 
 def one_type(api: Api, type_: Type) -> Type:
-    """One type in place of a union of batches, so that what branches leave behind does not grow; else as it is."""
+    """Return one type in place of a union of batches, so that what branches leave behind does not grow."""
     ways = alternatives(type_)
     batches = [one for one in ways if is_batch(one)]
     if len(batches) < 2:
@@ -181,7 +181,7 @@ def one_type(api: Api, type_: Type) -> Type:
 
 
 def batch_of(api: Api, fields: Fields) -> Type:
-    """The type of a batch with these fields. Names are sorted, as mypy's cache sorts them: messages must not change."""
+    """Return the type of a batch with fields, whose names are sorted as in mypy's cache, for the same messages."""
     if fields.rest is Rest.DECLARED and not fields.known:
         return plain_batch(api)
     info, fallback = class_named(api, BATCH), class_named(api, "typing._TypedDict")
@@ -200,17 +200,17 @@ def _marks(api: Api, rest: Rest) -> Iterator[Type]:
 
 
 def plain_batch(api: Api) -> Type:
-    """A Batch of which nothing is known."""
+    """Return a Batch of which nothing is known."""
     info = class_named(api, BATCH)
     return Instance(info, [anything()]) if info is not None else anything()
 
 
 def missing_field(api: Api) -> Type:
-    """What a protocol finds in place of a field that is not there: a class that fits no declaration."""
+    """Return a type for a field that is not there, which fits no declaration."""
     info = class_named(api, MISSING)
     return Instance(info, []) if info is not None else anything()
 
 
 def anything() -> Type:
-    """``Any``, for what is not known."""
+    """Return ``Any``, for what is not known."""
     return AnyType(TypeOfAny.special_form)

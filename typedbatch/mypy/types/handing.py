@@ -1,4 +1,4 @@
-"""What is known, by declarations alone, of a function that a batch is handed to."""
+"""Functions that a batch is handed to, by their declarations alone."""
 
 from __future__ import annotations
 

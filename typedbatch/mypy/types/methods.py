@@ -54,7 +54,7 @@ def _owner(ctx: MethodContext) -> Type:
 
 
 def _fields(ctx: MethodContext) -> Fields | None:
-    """What the batch has on this line; None when it may be something else than a batch."""
+    """Return the fields of a batch on this line, or None if it may be something else than a batch."""
     return content(_owner(ctx))
 
 
@@ -64,7 +64,7 @@ def _argument(ctx: MethodContext, place: int) -> Expression | None:
 
 
 def _name(api: Api, node: Expression | None) -> str | None:
-    """The name of a field that is written out, or known by its Literal type."""
+    """Return the name of a field that is written out, or known by its Literal type."""
     if isinstance(node, StrExpr):
         return node.value
     type_ = get_proper_type(type_of(api, node)) if node is not None else None
@@ -110,7 +110,7 @@ def _rows(api: Api, owner: Type, index: Expression) -> Type:
 
 
 def _row(api: Api, leaf: ProperType) -> Type:
-    """One row of an array: a scalar of numpy, unless it surely has more dimensions."""
+    """Return the type of one row of an array: a scalar of numpy, unless it certainly has more dimensions."""
     if not is_array(leaf):
         return leaf
     shape = get_proper_type(leaf.args[0])
@@ -140,7 +140,7 @@ def _iterate(ctx: MethodContext) -> Type:
 
 
 def numbered(ctx: FunctionContext) -> Type:
-    """``enumerate(batch)``."""
+    """Return the type of ``enumerate(batch)``."""
     batches = ctx.args[0][0] if ctx.args and ctx.args[0] else None
     if batches is None:
         return ctx.default_return_type
@@ -148,7 +148,7 @@ def numbered(ctx: FunctionContext) -> Type:
 
 
 def _over_rows(api: Api, batches: Expression, type_: Type, default: Type) -> Type:
-    """An iterator of the rows of a batch."""
+    """Return the type of an iterator of the rows of a batch."""
     iterator = get_proper_type(default)
     if known_fields(type_) is None or not isinstance(iterator, Instance):
         return default
@@ -187,7 +187,7 @@ def _map_owner(ctx: MethodContext, leaf: Callable[[Api, ProperType], Type]) -> T
 
 
 def padded(ctx: MethodContext) -> Type:
-    """What ``Ragged.padded`` gives: the values, whose arrays have a dimension more."""
+    """Return the type of ``Ragged.padded``: of the values, whose arrays have one dimension more."""
     return map_fields(ctx.api, ctx.default_return_type, lambda leaf: _any_rank(ctx.api, leaf))
 
 
@@ -266,7 +266,7 @@ def _pop(ctx: MethodContext) -> Type:
 
 
 def _delete_item(ctx: MethodContext) -> Type:
-    """``del batch["x"]``, which mypy sees as a call of ``__delitem__``."""
+    """Remove a field by ``del batch["x"]``, which mypy sees as a call of ``__delitem__``."""
     name, receiver = _name(ctx.api, _argument(ctx, 0)), _receiver(ctx)
     if receiver is None or name is None or not isinstance(ctx.context, Expression):
         return ctx.default_return_type
@@ -295,7 +295,7 @@ def _in_place(leaf: Callable[[Api, ProperType], Type]) -> Hook:
 
 
 def _open(ctx: MethodContext) -> Type:
-    """The batch gets fields that are not known, and those that are may change."""
+    """Open a batch, which gets fields that are not known, and whose fields may change."""
     receiver = _receiver(ctx)
     if receiver is not None:
         change(ctx.api, receiver, _owner(ctx), lambda fields: fields.opened(types_too=True))
@@ -313,7 +313,7 @@ def _transform(ctx: MethodContext) -> Type:
 
 
 def _same(ctx: MethodContext) -> Type:
-    """The fields stay as they are; a name that the result is assigned to is followed."""
+    """Return the type with the same fields, and follow the name that the result is assigned to."""
     if not isinstance(ctx.context, Expression) or known_fields(_owner(ctx)) is None:
         return ctx.default_return_type
     return bound(ctx.api, ctx.context, _owner(ctx))

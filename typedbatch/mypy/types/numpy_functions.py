@@ -12,7 +12,7 @@ from typedbatch.mypy.types.fields import BATCH, anything, is_batch
 
 
 def of_batches(ctx: FunctionContext | MethodContext) -> Type:
-    """Any, where numpy's types promise an array or a number and a batch comes; else what they say."""
+    """Return Any where numpy's types promise an array or a number for a batch, and else what they say."""
     if _is_numpys(ctx.default_return_type) and (
         any(_holds_batch(type_) for types in ctx.arg_types for type_ in types)
         or any(_lists_batch(ctx.api, argument) for arguments in ctx.args for argument in arguments)
@@ -22,7 +22,7 @@ def of_batches(ctx: FunctionContext | MethodContext) -> Type:
 
 
 def _lists_batch(api: Api, argument: Expression) -> bool:
-    """``[batch, other]``, which mypy takes for a list of what is asked for: of arrays."""
+    """Return whether an argument is ``[batch, other]``, which mypy takes for a list of arrays."""
     return isinstance(argument, ListExpr) and any(is_batch(known_type(api, item)) for item in argument.items)
 
 

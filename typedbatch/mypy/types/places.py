@@ -31,7 +31,7 @@ from typedbatch.mypy.types.fields import (
 
 
 def type_here(api: Api, place: Expression, declared: Type) -> Type:
-    """What is at a place on this line: as it was last bound or changed. Batches that branches have left become one."""
+    """Return the type of a place on this line, in which batches that branches have left are one."""
     here = None
     if isinstance(place, (NameExpr, MemberExpr)) and field_of(api, place) is None:
         here = current_type(api, place)
@@ -44,7 +44,7 @@ def type_here(api: Api, place: Expression, declared: Type) -> Type:
 
 
 def field_of(api: Api, place: Expression) -> tuple[Expression, Type, str] | None:
-    """For ``batch.x`` and ``batch["x"]``: the batch, what it is here, and ``x``; None for other places."""
+    """Return the batch of ``batch.x`` or ``batch["x"]``, its type here, and ``x``; None for other places."""
     if isinstance(place, MemberExpr):
         parent, name = place.expr, place.name
     elif isinstance(place, IndexExpr) and isinstance(place.index, StrExpr):
@@ -58,7 +58,7 @@ def field_of(api: Api, place: Expression) -> tuple[Expression, Type, str] | None
 
 
 def become(api: Api, place: Expression, type_: Type) -> None:
-    """From here on what is at ``place`` is of this type. A field changes its batch, and so on outwards."""
+    """Give a place a type from here on. A field changes its batch, and so on outwards."""
     held = field_of(api, place)
     if held is not None:
         parent, parent_type, name = held
@@ -70,7 +70,7 @@ def become(api: Api, place: Expression, type_: Type) -> None:
 
 
 def change(api: Api, place: Expression, type_: Type, new_fields: Callable[[Fields], Fields]) -> None:
-    """The batch at a place gets other fields."""
+    """Give the batch at a place other fields."""
     changed: list[Type] = []
     for one in alternatives(one_type(api, type_)):
         fields = content(one)
@@ -79,7 +79,7 @@ def change(api: Api, place: Expression, type_: Type, new_fields: Callable[[Field
 
 
 def _become(api: Api, name: NameExpr, type_: Type) -> None:
-    """A local name's declaration is widened, so that it may be of any type later, and lose fields too."""
+    """Widen the declaration of a local name, which may be of any type later, and lose fields."""
     followed = current_type(api, name) is not None
     narrow(api, name, type_)
     variable = name.node

@@ -1,4 +1,4 @@
-"""Whether a batch is what a protocol asks for, by its type: a record, or a plain batch of unknown content."""
+"""Comparison of a batch with a protocol by its type: of a record, or of a plain batch of unknown content."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What mypy itself says of a batch, in the plugin's words: where it returns one, assigns one, puts one into a list.
+"""Errors of mypy's own about a batch, in the plugin's words: where one is returned, assigned, put into a list.
 
 No hook of a plugin is asked there. mypy lets whoever wants look at each error before it is recorded (``ErrorWatcher``),
 and this is what looks. An error that holds only as long as a batch gets no fields out of sight is taken back.
@@ -28,7 +28,7 @@ from mypy.nodes import (
 from mypy.types import CallableType, Instance, TupleType, Type, TypeVarType, get_proper_type
 
 from typedbatch.mypy import messages
-from typedbatch.mypy.internals import Api, current_checker, current_type, errors_of, fits, known_type
+from typedbatch.mypy.internals import Api, current_checker, current_type, errors_of, fits, has_batches, known_type
 from typedbatch.mypy.pending import complain
 from typedbatch.mypy.scopes import scope_around
 from typedbatch.mypy.settings import wants_own_codes
@@ -64,7 +64,7 @@ class Rewording:
         api = current_checker()
         if info.severity == "note" and self._answered is not None and info.parent_error is self._answered:
             return True
-        if self._busy or api is None:
+        if self._busy or api is None or not has_batches(api):
             return False
         if info.severity == "note":
             if not info.message.startswith("Revealed type"):  # which is asked for as it is
@@ -102,7 +102,7 @@ class Rewording:
 
 
 def _expression_at(api: Api, info: ErrorInfo) -> tuple[Expression, tuple[Node, ...]] | None:
-    """The expression that an error is about, and the nodes around it."""
+    """Return the expression that an error is about, and the nodes around it."""
     scope = scope_around(api)
     if scope is None:
         return None
@@ -115,7 +115,7 @@ def _expression_at(api: Api, info: ErrorInfo) -> tuple[Expression, tuple[Node, .
 
 
 def _of_attribute(api: Api, node: Expression, message: str) -> str | None:
-    """A field that a protocol or record does not declare."""
+    """Describe a field that a protocol or record does not declare."""
     match = _NO_ATTRIBUTE.match(message)
     if match is None or not isinstance(node, MemberExpr):
         return None
@@ -127,7 +127,7 @@ def _of_attribute(api: Api, node: Expression, message: str) -> str | None:
 
 
 def _type_of_owner(api: Api, owner: Expression) -> Type | None:
-    """What it is; while mypy tries out overloads, it has not stored it yet."""
+    """Return the type of an owner, which mypy has not stored yet while it tries out overloads."""
     found = known_type(api, owner)
     if found is None and isinstance(owner, NameExpr):
         found = current_type(api, owner) or (owner.node.type if isinstance(owner.node, Var) else None)
@@ -135,7 +135,7 @@ def _type_of_owner(api: Api, owner: Expression) -> Type | None:
 
 
 def _of_value(api: Api, node: Expression, around: tuple[Node, ...], info: ErrorInfo) -> str | None:
-    """A batch that is not what is asked for. Empty if the run is to say what it is, or if nothing is wrong."""
+    """Describe a batch that is not what is asked for; empty if the run is to say it, or if nothing is wrong."""
     if isinstance(node, CallExpr) and "type variable" in info.message:
         return _of_type_variable(api, node, info)
     if isinstance(node, YieldExpr) and node.expr is not None:
@@ -148,7 +148,7 @@ def _of_value(api: Api, node: Expression, around: tuple[Node, ...], info: ErrorI
 
 
 def _of_tuple(api: Api, node: TupleExpr, expected: TupleType, info: ErrorInfo) -> str | None:
-    """What is said of a tuple: of the batches in it, if all else in it fits."""
+    """Describe a tuple by the batches in it, if all else in it fits."""
     if len(node.items) != len(expected.items):
         return None
     pairs = [(item, known_type(api, item), type_) for item, type_ in zip(node.items, expected.items, strict=True)]
@@ -162,7 +162,7 @@ def _of_tuple(api: Api, node: TupleExpr, expected: TupleType, info: ErrorInfo) -
 
 
 def _answer_to(api: Api, value: Expression, place: Expression, asked: Instance, info: ErrorInfo) -> str | None:
-    """What is said of a value: nothing yet, if it is a plain batch; None for what is left to mypy."""
+    """Describe a value; empty for a plain batch, which waits for the run, and None for what is left to mypy."""
     type_ = known_type(api, value)
     if type_ is None:
         return None
@@ -176,7 +176,7 @@ def _answer_to(api: Api, value: Expression, place: Expression, asked: Instance, 
 
 
 def _of_type_variable(api: Api, call: CallExpr, info: ErrorInfo) -> str | None:
-    """``def same(batch: P) -> P``, called with a batch that is not what ``P`` is bound to."""
+    """Describe an argument that is not what the type variable of its parameter is bound to."""
     signature = get_proper_type(known_type(api, call.callee))
     if not isinstance(signature, CallableType):
         return None
@@ -190,7 +190,7 @@ def _of_type_variable(api: Api, call: CallExpr, info: ErrorInfo) -> str | None:
 
 
 def _asked_type(api: Api, around: tuple[Node, ...]) -> Type | None:
-    """What is asked for where a value is returned, yielded or assigned."""
+    """Return the type that is asked for where a value is returned, yielded or assigned."""
     parent = around[-1]
     if isinstance(parent, AssignmentStmt) and len(parent.lvalues) == 1:
         return parent.type if parent.type is not None else known_type(api, parent.lvalues[0])
@@ -218,7 +218,7 @@ def _is_name_of_batch(api: Api, name: str) -> bool:
 
 
 def _asked_by_text(api: Api, message: str) -> Instance | None:
-    """The protocol that a message names last; without its arguments."""
+    """Return the protocol that a message names last, without its arguments."""
     names = re.findall(r'"(?:[\w.]+\.)?(\w+)[^"]*"', message)
     tree: Any = getattr(api, "tree", None)
     for name in reversed(names):

@@ -13,14 +13,14 @@ from typedbatch.mypy.types.places import type_here
 
 
 def repeat(ctx: FunctionContext) -> Type:
-    """The fields stay as they are; a name that the result is assigned to is followed."""
+    """Return the type with the same fields, and follow the name that the result is assigned to."""
     if not isinstance(ctx.context, Expression) or known_fields(ctx.default_return_type) is None:
         return ctx.default_return_type
     return bound(ctx.api, ctx.context, ctx.default_return_type)
 
 
 def chunk(ctx: FunctionContext) -> Type:
-    """A loop over the parts gives its variable batches of the same fields."""
+    """Return the type of parts, and follow the batches that a loop over them gives its variable."""
     given = _argument(ctx, 0)
     if isinstance(ctx.context, Expression) and given is not None and _fields(ctx, given) is not None:
         iterated(ctx.api, ctx.context, type_here(ctx.api, given, type_of(ctx.api, given)))
@@ -28,7 +28,7 @@ def chunk(ctx: FunctionContext) -> Type:
 
 
 def union(ctx: FunctionContext) -> Type:
-    """The fields of both; where those of the other are not known, there may be any."""
+    """Return the type with the fields of both; where those of the other are not known, there may be any."""
     one, two = _argument(ctx, 0), _argument(ctx, 1)
     if one is None or two is None or not isinstance(ctx.context, Expression):
         return ctx.default_return_type

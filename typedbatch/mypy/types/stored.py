@@ -1,4 +1,4 @@
-"""What becomes of a value's type when a batch takes it in: the static side of ``typedbatch._ops.construct``."""
+"""Types of values that a batch takes in: the static side of ``typedbatch._ops.construct``."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _SEQUENCES = {"builtins.list", "builtins.tuple"}
 
 
 def stored(api: Api, value: Expression | None, type_: Type) -> Type:
-    """The type of a field that was given this value: a list becomes an array, a dict a Batch, a number an array."""
+    """Return the type of a field that is given a value: a list or number becomes an array, a dict a Batch."""
     if value is not None and (isinstance(value, DictExpr) or _is_dict_call(value)):
         return batch_of(api, fields_of_data(api, value) or _UNKNOWN)
     if isinstance(value, (ListExpr, TupleExpr)) and value.items:
@@ -71,7 +71,7 @@ _UNKNOWN = Fields(rest=Rest.DECLARED)
 
 
 def fields_of_data(api: Api, data: Expression) -> Fields | None:
-    """The fields that ``Batch(data)`` has; None when they cannot be known."""
+    """Return the fields that ``Batch(data)`` has; None when they cannot be known."""
     if isinstance(data, DictExpr):
         return _fields_of_display(api, data)
     if isinstance(data, CallExpr) and _is_dict_call(data):
@@ -84,7 +84,7 @@ def fields_of_data(api: Api, data: Expression) -> Fields | None:
 
 
 def fields_of_arguments(api: Api, call: CallExpr, skip: tuple[str, ...] = ()) -> Fields:
-    """The fields that the arguments of ``Batch(...)``, ``dict(...)`` or ``update(...)`` make."""
+    """Return the fields that the arguments of ``Batch(...)``, ``dict(...)`` or ``update(...)`` make."""
     fields = Fields()
     for value, kind, name in zip(call.args, call.arg_kinds, call.arg_names, strict=True):
         given: Fields | None = _UNKNOWN
@@ -135,12 +135,12 @@ def _fields_of_rows(api: Api, display: ListExpr | TupleExpr) -> Fields | None:
 
 
 def stacked_fields(api: Api, rows: Sequence[Fields]) -> Fields:
-    """The fields of rows, stacked: those of all, since what a row lacks is made up."""
+    """Return the fields of rows, stacked: those of all, since what a row lacks is made up."""
     return columns_joined(api, rows, lambda types: stacked(api, types))
 
 
 def columns_joined(api: Api, rows: Sequence[Fields], join: Callable[[list[Type]], Type]) -> Fields:
-    """The fields of any of the rows, each with the types that it has in them joined to one."""
+    """Return the fields of any of the rows, each with the types that it has in them joined to one."""
     columns: dict[str, list[Type]] = {}
     for row in rows:
         for name, type_ in row.known.items():
@@ -151,7 +151,7 @@ def columns_joined(api: Api, rows: Sequence[Fields], join: Callable[[list[Type]]
 
 
 def stacked(api: Api, types: list[Type]) -> Type:
-    """The type of rows of these types, stacked: arrays gain a dimension."""
+    """Return the type of rows of these types, stacked: arrays gain a dimension."""
     proper = [get_proper_type(type_) for type_ in types]
     if all(is_tensor(one) for one in proper):
         return proper[0]
@@ -191,7 +191,7 @@ def _stored_type(api: Api, type_: ProperType, depth: int = 0) -> Type:
 
 
 def _nested(type_: Type, depth: int) -> float:
-    """How many batches a type is made of; without end where more than ``depth`` are in one another.
+    """Return the number of batches in a type; infinity where more than ``depth`` are in one another.
 
     ``batch = Batch(inner=batch)`` in a loop would have no end, and its types grow with each round.
     """
@@ -208,7 +208,7 @@ def _of_elements(api: Api, elements: list[Type], depth: int) -> Type:
 
 
 def _of_kept(api: Api, elements: list[ProperType]) -> Type:
-    """What a list becomes whose elements a batch keeps as these: an array, a tensor, or a Batch of rows."""
+    """Return what a list becomes whose elements a batch keeps as these: an array, a tensor, or a Batch of rows."""
     if elements and all(map(is_tensor, elements)):
         return elements[0]
     if elements and all(
@@ -227,12 +227,12 @@ def _of_kept(api: Api, elements: list[ProperType]) -> Type:
 
 
 def is_tensor(type_: ProperType) -> TypeGuard[Instance]:
-    """``torch.Tensor`` or a class derived from it."""
+    """Return whether it is ``torch.Tensor`` or a class derived from it."""
     return isinstance(type_, Instance) and type_.type.has_base(TENSOR)
 
 
 def is_array(type_: ProperType) -> TypeGuard[Instance]:
-    """``numpy.ndarray`` itself; of classes derived from it less is known."""
+    """Return whether it is ``numpy.ndarray`` itself; of classes derived from it less is known."""
     return isinstance(type_, Instance) and type_.type.fullname == "numpy.ndarray"
 
 
@@ -241,7 +241,7 @@ def _is_text(type_: ProperType) -> bool:
 
 
 def array(api: Api, dtype: Type | None = None) -> Type:
-    """``ndarray`` of any rank; of any dtype too, when none is given."""
+    """Return ``ndarray`` of any rank, and of any dtype if none is given."""
     info, dtypes = class_named(api, "numpy.ndarray"), class_named(api, "numpy.dtype")
     if info is None or dtypes is None:
         return anything()
@@ -250,7 +250,7 @@ def array(api: Api, dtype: Type | None = None) -> Type:
 
 
 def number(api: Api) -> Type:
-    """A number, which a batch keeps as an array without dimensions."""
+    """Return the type of a number, which a batch keeps as an array without dimensions."""
     dtypes = class_named(api, "numpy.dtype")
     whole = get_proper_type(array(api))
     if dtypes is None or not isinstance(whole, Instance):
@@ -260,21 +260,21 @@ def number(api: Api) -> Type:
 
 
 def as_read(type_: Type) -> Type:
-    """What a reader gets of a field: of a number Any, since numpy's types take no 0-d array for a number."""
+    """Return what a reader gets of a field: of a number Any, since numpy's types take no 0-d array for a number."""
     proper = get_proper_type(type_)
     shape = get_proper_type(proper.args[0]) if is_array(proper) else None
     return anything() if isinstance(shape, TupleType) and not shape.items else type_
 
 
 def unranked(api: Api, arrays: list[ProperType]) -> Type:
-    """An array of any rank, with the dtype if all have the same."""
+    """Return an array of any rank, with the dtype if all have the same."""
     dtypes = [one.args[1] for one in arrays if isinstance(one, Instance) and len(one.args) == 2]
     same_dtype = dtypes and len(dtypes) == len(arrays) and all(same(dtypes[0], other) for other in dtypes[1:])
     return array(api, dtypes[0] if same_dtype else None)
 
 
 def either(api: Api, types: list[Type]) -> Type:
-    """What is of one of these types: that type if they are the same, an array if all are arrays."""
+    """Return the type of what is of one of some types: that one if they are the same, an array if all are arrays."""
     if all(same(types[0], other) for other in types[1:]):
         return types[0]
     proper = [get_proper_type(one) for one in types]
@@ -282,19 +282,19 @@ def either(api: Api, types: list[Type]) -> Type:
 
 
 def tensor(api: Api) -> Type:
-    """``torch.Tensor``, or Any where torch is not installed."""
+    """Return ``torch.Tensor``, or Any where torch is not installed."""
     info = class_named(api, TENSOR)
     return Instance(info, []) if info is not None else anything()
 
 
 def map_fields(api: Api, type_: Type, change: Callable[[ProperType], Type]) -> Type:
-    """The batch with every leaf's type changed, those of nested batches too."""
+    """Return a batch with every leaf's type changed, those of nested batches too."""
     fields = known_fields(type_)
     return type_ if fields is None else batch_of(api, fields.mapped(lambda item: map_leaf(api, item, change)))
 
 
 def map_leaf(api: Api, type_: Type, change: Callable[[ProperType], Type]) -> Type:
-    """One leaf's type changed; of a union each item."""
+    """Return one leaf's type changed; of a union each item."""
     proper = get_proper_type(type_)
     if isinstance(proper, UnionType):
         return UnionType.make_union([map_leaf(api, item, change) for item in proper.items])
