@@ -207,7 +207,7 @@ class Report:
 
     def editing(self, waits: list[Wait]) -> None:
         """Print the waits in an editor, beside their budgets."""
-        table = self._table("the language server, beside numpy and torch", "", "median", "budget")
+        table = self._table("the language server", "", "median", "budget")
         for one in waits:
             if one.missed:
                 self.missed[f"language server: {one.name}"] = []

@@ -6,7 +6,7 @@ import tempfile
 from html import escape
 from pathlib import Path
 
-from tests.lsp.client import COLD, Editor
+from tests.lsp.client import Editor
 
 PROGRAM = """\
 def collect(flag: bool, obs: Float[Tensor, "N 4"]) -> Batch:
@@ -32,16 +32,12 @@ _STYLE = """
     }"""
 
 
-def picture(cache: Path | None = None) -> str:
-    """Return the picture as SVG: a program with its hints, what is wrong in it, a completion, and a hover.
-
-    Args:
-        cache: Folder of a cache; None for a new one.
-    """
+def picture() -> str:
+    """Return the picture as SVG: a program with its hints, what is wrong in it, a completion, and a hover."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name).resolve()
-        editor = Editor(folder, cache or folder / "cache")
-        (wrong,) = editor.open("train.py", _IMPORTS + PROGRAM, patience=COLD)
+        editor = Editor(folder)
+        (wrong,) = editor.open("train.py", _IMPORTS + PROGRAM)
         hints = {int(one.partition(":")[0]): one.partition(":")[2] for one in editor.hints("train.py")}
         hover = editor.hover("train.py", "shifted = bat|ch").split("```")[1].removeprefix("python\n").splitlines()
         offers = editor.complete("train.py", "    batch.|\n")

@@ -7,7 +7,6 @@ import pytest
 from tests.lsp.client import Editor
 
 pytestmark = pytest.mark.slow
-NEEDS_TORCH = True
 
 
 def actions(editor: Editor, name: str, marked: str) -> dict[str, object]:

@@ -91,7 +91,7 @@ def test_the_fields_on_this_line_are_offered(editor, name, place):
 
 
 def test_the_fields_of_an_attribute_are_offered(editor, name):
-    assert offered(editor, name, "self.batch.|", "OWN")[:3] == ["act", "obs", "rew"]
+    assert offered(editor, name, "self.batch.|", "OWN")[:3] == ["obs", "act", "rew"]
 
 
 def test_of_a_batch_that_is_given_the_fields_of_the_file_are_offered_last(editor, name):

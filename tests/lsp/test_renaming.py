@@ -10,8 +10,8 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def project(cache, packages, python, tmp_path):
-    editor = Editor(tmp_path.resolve(), cache, packages, python)
+def project(tmp_path):
+    editor = Editor(tmp_path.resolve())
     yield editor
     editor.kill()
 
@@ -62,6 +62,8 @@ def test_a_field_is_renamed_in_the_project(project):
             "from typedbatch import BatchRecord\nclass Own(BatchRecord):\n    rew: int",
             "may or may not mean the field: other.py:2",
         ),
+        ("print(rew\nx = 1", "may or may not mean the field: other.py"),
+        (")\n" * 20 + "rew", "may or may not mean the field: other.py"),
         ("from typedbatch import Batch\nprint(Batch(reward=1))", 'a batch has a field "reward" already: other.py:2'),
     ],
 )

@@ -1,17 +1,13 @@
-"""Texts that are being typed, made readable; and texts without what does not matter for a line."""
+"""Texts that are being typed, made readable."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-pytest.importorskip("mypy")
-
 from typedbatch._lsp.documents import of_cells
-from typedbatch._lsp.reduced import reduced
 from typedbatch._lsp.repair import cursor_at, repaired, tree_of
 
 PROGRAM = (Path(__file__).parents[2] / "docs" / "examples" / "ppo.py").read_text("utf-8")
@@ -43,35 +39,6 @@ def test_a_cursor_anywhere_has_a_readable_text_or_none(text, line, column):
     if found is not None:
         tree_of(found.text)
         assert 0 < found.column <= len(found.text.split("\n")[line - 1])
-
-
-@given(st.integers(1, PROGRAM.count("\n") + 1))
-def test_what_is_left_out_keeps_lines_where_they_are(line):
-    text = reduced(PROGRAM, line)
-    tree_of(text)
-    assert text.count("\n") == PROGRAM.count("\n")
-    assert text.split("\n")[line - 1] == PROGRAM.split("\n")[line - 1]
-
-
-def test_functions_that_matter_are_kept():
-    text = """\
-def used():
-    return 1
-
-def unused():
-    return 2
-
-class A:
-    def __init__(self):
-        self.x = 1
-
-    def method(self):
-        return 3
-
-    def here(self):
-        return used()
-"""
-    assert reduced(text, 15) == text.replace("return 2", "raise").replace("return 3", "raise")
 
 
 def test_lines_that_are_not_python_do_nothing_in_a_cell():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 pytestmark = pytest.mark.slow
-NEEDS_TORCH = True
 
 PROGRAM = """\
 import numpy as np

@@ -67,15 +67,15 @@ def run(settings: dict, *, has_python: bool = True) -> list:
 def test_the_selected_python_runs_the_server():
     first, *rest = run({})
     assert first["server"] == {"command": "/selected/python", "args": ["-m", "typedbatch.cli", "lsp", "--stdio"]}
-    assert first["options"]["initializationOptions"] == {"python": "/selected/python", "cache": None}
+    assert first["options"]["initializationOptions"] == {"python": "/selected/python", "cache": None, "types": True}
     assert [one["language"] for one in first["options"]["documentSelector"]] == ["python", "python"]
     assert rest == ["stopped", first, "stopped", first, "stopped"]
 
 
 def test_settings_say_otherwise():
-    first, *_ = run({"python": "/own/python", "command": ["typedbatch", "lsp"], "cache": "/tmp/cache"})
+    first, *_ = run({"python": "/own/python", "command": ["typedbatch", "lsp"], "cache": "/tmp/cache", "types": False})
     assert first["server"] == {"command": "typedbatch", "args": ["lsp"]}
-    assert first["options"]["initializationOptions"] == {"python": "/own/python", "cache": "/tmp/cache"}
+    assert first["options"]["initializationOptions"] == {"python": "/own/python", "cache": "/tmp/cache", "types": False}
 
 
 def test_without_the_python_extension_the_path_is_searched():
@@ -86,5 +86,5 @@ def test_without_the_python_extension_the_path_is_searched():
 def test_all_settings_are_declared():
     declared = json.loads((EXTENSION / "package.json").read_text("utf-8"))["contributes"]["configuration"]["properties"]
     text = (EXTENSION / "extension.js").read_text("utf-8")
-    assert {f"typedbatch.{name}" for name in ("python", "command", "cache")} == set(declared)
+    assert {f"typedbatch.{name}" for name in ("python", "command", "cache", "types")} == set(declared)
     assert all(f'get("{name.partition(".")[2]}")' in text for name in declared)

@@ -1,25 +1,21 @@
-"""Expressions as the engine of the plugin has seen them, by their places in the text of a file."""
+"""Places in a file that a run of its program came to: batches with their fields, arrays with their shapes."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+import ast
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import NamedTuple
 
-from mypy.nodes import Expression, MemberExpr, MypyFile
-from mypy.types import Type
+from typedbatch._program.arrays.values import Array, join
 
-from typedbatch._program.arrays.values import Array, Value, join
-from typedbatch.mypy.batches.content import Content, Object, Ref
-from typedbatch.mypy.batches.objects import Objects
-from typedbatch.mypy.engine.observing import Observe
-from typedbatch.mypy.engine.reading import Reading
-from typedbatch.mypy.internals import known_type
-from typedbatch.mypy.types.fields import alternatives, is_batch
+Node = ast.expr | ast.arg
+"""A node with a value: an expression, a target of an assignment, or a parameter."""
 
 
 class Span(NamedTuple):
-    """The place of an expression: lines from 1, columns from 0, the last column behind it."""
+    """The place of a node: lines from 1, columns in bytes from 0, the last column behind it."""
 
     line: int
     column: int
@@ -27,101 +23,174 @@ class Span(NamedTuple):
     end_column: int
 
     def covers(self, line: int, column: int) -> bool:
-        """Return whether a place is in the expression, or right behind it."""
+        """Return whether a place is in the span, or right behind it."""
         return (self.line, self.column) <= (line, column) <= (self.end_line, self.end_column)
 
 
-@dataclass(frozen=True)
+class Site(NamedTuple):
+    """A node of a file that sets a field, or makes a batch."""
+
+    path: str
+    span: Span
+
+
+@dataclass(frozen=True, slots=True)
 class Seen:
-    """An expression, with what is known of it on its line.
+    """A value as it is known, however often the run came to it.
 
     Attributes:
-        node: The expression.
-        value: What the engine knows of it.
-        objects: The batches and lists that it leads to.
-        type: Type that mypy has found.
-        is_target: The expression is assigned to.
-        elsewhere: Names of the fields that batches have in attributes of the same name, anywhere in the file.
+        is_unknown: Whether it may be anything at all, too.
+        kind: Name of its type, as ``int``; empty if it is not known, or one of several.
+        array: The array that it is, if one is known.
+        fields: Fields of a batch, in the order in which they were set; None for anything else.
+        is_open: Whether the batch may have other fields, too.
+        is_declared: Whether the batch is a record or protocol, or the parameter that it is given to.
+        sites: Calls that made the batch.
+        parameters: Names of the parameters of a function; None for anything else.
     """
 
-    node: Expression
-    value: Value
-    objects: dict[Object, Any]
-    type: Type | None
-    is_target: bool
-    elsewhere: Collection[str] = ()
+    is_unknown: bool = False
+    kind: str = ""
+    array: Array | None = None
+    fields: Mapping[str, Field] | None = None
+    is_open: bool = False
+    is_declared: bool = False
+    sites: frozenset[Site] = frozenset()
+    parameters: frozenset[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a batch.
+
+    Attributes:
+        name: Name.
+        value: What is known of its value.
+        is_sure: Whether every way to the place has set it.
+        sites: Nodes that may have set it.
+        declared: Text of its annotation in a record or protocol; empty without one.
+    """
+
+    name: str
+    value: Seen
+    is_sure: bool = True
+    sites: frozenset[Site] = frozenset()
+    declared: str = ""
 
     @property
-    def batch(self) -> Content | None:
-        """The content of a plain batch; None for anything else."""
-        if self.type is not None and not any(map(is_batch, alternatives(self.type))):
-            return None
-        return self.inner(self.value)
-
-    def inner(self, value: Value) -> Content | None:
-        """Return the content of a batch that the expression leads to; None for anything else."""
-        found = Objects(join, self.objects).whole(value)
-        return found if isinstance(found, Content) else None
+    def label(self) -> str:
+        """Name, with a question mark behind that of a field which may be missing."""
+        return self.name if self.is_sure else f"{self.name}?"
 
 
+UNKNOWN = Seen(is_unknown=True)
+NONE = Seen(kind="None")
+OTHER = Seen()
+"""Something that is known not to be a batch."""
+BATCH, DECLARED, LIBRARY = "type[Batch]", "type[BatchRecord]", "library"
+"""Kinds of the class of plain batches, of records and protocols, and of what numpy and torch have."""
+
+
+def joined(one: Seen, other: Seen) -> Seen:
+    """Return what holds for a value that may be either."""
+    if one is other or other is NONE:
+        return one
+    if one is NONE:
+        return other
+    if one is UNKNOWN or other is UNKNOWN:
+        # Functions that others may call with anything are run with unknown arguments, too.
+        known = other if one is UNKNOWN else one
+        array = None if known.array is None else Array(None, None, known.array.torch)
+        return replace(known, is_unknown=True, array=array, is_open=True)
+    found = join(one.array, other.array) if one.array is not None and other.array is not None else None
+    return Seen(
+        is_unknown=one.is_unknown or other.is_unknown or (one.fields is None) != (other.fields is None),
+        kind=one.kind if one.kind == other.kind else "",
+        array=found if isinstance(found, Array) else None,
+        fields=_joined_fields(one.fields, other.fields),
+        is_open=one.is_open or other.is_open,
+        is_declared=one.is_declared or other.is_declared,
+        sites=one.sites | other.sites,
+        parameters=one.parameters & other.parameters if one.parameters and other.parameters else None,
+    )
+
+
+def _joined_fields(one: Mapping[str, Field] | None, other: Mapping[str, Field] | None) -> Mapping[str, Field] | None:
+    if one is None or other is None or one is other:
+        return other if one is None else one
+    found = dict[str, Field]()
+    for name in dict.fromkeys([*one, *other]):
+        mine, theirs = one.get(name), other.get(name)
+        if mine is None or theirs is None:
+            known = mine or theirs
+            assert known is not None
+            found[name] = replace(known, is_sure=False)
+        else:
+            value, sites = joined(mine.value, theirs.value), mine.sites | theirs.sites
+            found[name] = Field(name, value, mine.is_sure and theirs.is_sure, sites, mine.declared or theirs.declared)
+    return found
+
+
+def span_of(node: Node) -> Span:
+    """Return the place of a node; of a parameter, that of its name."""
+    if isinstance(node, ast.arg):
+        return Span(node.lineno, node.col_offset, node.lineno, node.col_offset + len(node.arg.encode()))
+    return Span(node.lineno, node.col_offset, node.end_lineno or node.lineno, node.end_col_offset or node.col_offset)
+
+
+def site_of(path: str, node: ast.AST) -> Site:
+    """Return the place of a node of a file."""
+    line, column = getattr(node, "lineno", 1), getattr(node, "col_offset", 0)
+    end_line, end_column = getattr(node, "end_lineno", line), getattr(node, "end_col_offset", column)
+    return Site(path, Span(line, column, end_line, end_column))
+
+
+@dataclass
 class Places:
-    """Expressions of each file as they were seen when mypy last checked it."""
+    """The nodes of a file that a run came to.
 
-    def __init__(self) -> None:
-        self._seen: dict[str, dict[Span, Seen]] = {}
-        self._writes: dict[str, set[tuple[str, int]]] = {}
-        self._attributes: dict[str, dict[str, set[str]]] = {}
+    Attributes:
+        tree: Syntax of the file.
+        seen: What each of them was.
+    """
 
-    def observe(self, api: Any, tree: MypyFile) -> Observe:
-        """Return the hook that takes what the engine sees in a file."""
-        seen = self._seen.setdefault(tree.path, {})
-        writes = self._writes.setdefault(tree.path, set())
-        attributes = self._attributes.setdefault(tree.path, {})
+    tree: ast.Module = field(default_factory=lambda: ast.Module([], []))
+    seen: dict[Node, Seen] = field(default_factory=dict[Node, Seen])
 
-        def see(node: Expression, value: Value, reading: Reading, is_target: bool) -> None:
-            if isinstance(value, (Array, Ref)) and node.end_line is not None and node.end_column is not None:
-                objects = reading.known.objects
-                reached = {one: objects.of(one) for one in objects.reachable([value])}
-                names: set[str] = set()
-                if isinstance(node, MemberExpr) and isinstance(value, Ref) and not is_batch(known_type(api, node.expr)):
-                    names = attributes.setdefault(node.name, names)
-                    contents = [reached.get(one) for one in value.objects]
-                    names.update(name for one in contents if isinstance(one, Content) for name in one.fields)
-                span = Span(node.line, node.column, node.end_line, node.end_column)
-                seen[span] = Seen(node, value, reached, known_type(api, node), is_target, names)
-            if is_target and isinstance(node, MemberExpr) and is_batch(known_type(api, node.expr)):
-                writes.add((node.name, node.line))
+    def see(self, node: Node, seen: Seen) -> None:
+        """Take what a node is, beside what it was before."""
+        before = self.seen.get(node)
+        self.seen[node] = seen if before is None else joined(before, seen)
 
-        return see
+    def declare(self, node: Node, array: Array | None) -> None:
+        """Take the shape that an array has by declarations alone, where calls differ in its sizes."""
+        seen = self.seen.get(node)
+        known = seen.array if seen is not None else None
+        if seen is None or known is None or array is None or known.axes is None or known.rank != array.rank:
+            return
+        axes = [other if axis.size is None else axis for axis, other in zip(known.axes, array.axes or (), strict=True)]
+        self.seen[node] = replace(seen, array=known.shaped(axes))
 
-    def forget(self, path: str) -> None:
-        """Forget a file, which is checked again."""
-        self._seen.pop(path, None)
-        self._writes.pop(path, None)
-        self._attributes.pop(path, None)
+    @cached_property
+    def _sorted(self) -> list[tuple[Span, Node]]:
+        return sorted(((span_of(node), node) for node in self.seen), key=lambda item: item[0])
 
-    def writers(self, name: str) -> list[tuple[str, int]]:
-        """Return the paths and lines that set a field of a plain batch."""
-        found = {(path, line) for path, writes in self._writes.items() for one, line in writes if one == name}
-        for path, seen in self._seen.items():
-            contents = [one.batch for one in seen.values()]
-            found |= {
-                (path, made.fields[name].line)
-                for made in contents
-                if made is not None and name in made.fields and made.fields[name].line
-            }
-        return sorted(found)
+    def all(self) -> Iterator[tuple[Span, Node, Seen]]:
+        """Yield batches and arrays, in the order of the text."""
+        for span, node in self._sorted:
+            seen = self.seen[node]
+            if seen.fields is not None or seen.array is not None:
+                yield span, node, seen
 
-    def all_in(self, path: str) -> Iterator[tuple[Span, Seen]]:
-        """Yield what was seen in a file, in the order of its text."""
-        yield from sorted(self._seen.get(path, {}).items(), key=lambda item: item[0])
+    def at(self, line: int, column: int) -> tuple[Span, Node, Seen] | None:
+        """Return the smallest batch or array at a place."""
+        found = [one for one in self.all() if one[0].covers(line, column)]
+        return max(found, key=lambda one: (one[0][:2], [-end for end in one[0][2:]]), default=None)
 
-    def at(self, path: str, line: int, column: int) -> tuple[Span, Seen] | None:
-        """Return the smallest expression at a place."""
-        found = [item for item in self._seen.get(path, {}).items() if item[0].covers(line, column)]
-        return max(found, key=lambda item: (item[0][:2], [-end for end in item[0][2:]]), default=None)
+    def ending_at(self, line: int, column: int) -> Seen | None:
+        """Return the longest batch or array that ends at a place."""
+        return next((seen for span, _, seen in self.all() if span[2:] == (line, column)), None)
 
-    def ending_at(self, path: str, line: int, column: int) -> Seen | None:
-        """Return the longest expression that ends at a place."""
-        found = [item for item in self._seen.get(path, {}).items() if item[0][2:] == (line, column)]
-        return min(found, key=lambda item: item[0])[1] if found else None
+    def knows(self, line: int) -> bool:
+        """Return whether the run came to anything in a line."""
+        return any(span.line == line for span, _ in self._sorted)

@@ -12,7 +12,9 @@ from contextlib import suppress
 from typing import Any, Final
 
 _LONGEST_LINE: Final = 64 * 2**20
-_COMMAND: Final = (sys.executable, "-P", "-m", "typedbatch._lsp.worker")
+WORKER: Final = "typedbatch._lsp.worker"
+TYPES: Final = "typedbatch._lsp.mypy_check"
+"""Modules that serve requests."""
 
 
 class RefusedError(Exception):
@@ -39,11 +41,12 @@ class Process:
         self._tasks = [asyncio.create_task(self._read()), asyncio.create_task(self._read_log())]
 
     @classmethod
-    async def start(cls, log: Callable[[str], None]) -> Process:
-        """Start a worker."""
+    async def start(cls, module: str, log: Callable[[str], None]) -> Process:
+        """Start a worker, whose module serves requests."""
         pipe = asyncio.subprocess.PIPE
+        command = (sys.executable, "-P", "-m", module)
         process = await asyncio.create_subprocess_exec(
-            *_COMMAND, stdin=pipe, stdout=pipe, stderr=pipe, limit=_LONGEST_LINE, start_new_session=True
+            *command, stdin=pipe, stdout=pipe, stderr=pipe, limit=_LONGEST_LINE, start_new_session=True
         )
         return cls(process, log)
 
@@ -82,7 +85,7 @@ class Process:
             self._waiting.pop(number, None)
 
     async def stop(self) -> None:
-        """End the process, and the one in which it builds a program."""
+        """End the process, and those that it has started."""
         if self.is_running:
             with suppress(ProcessLookupError):
                 if sys.platform == "win32":

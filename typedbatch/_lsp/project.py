@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import ast
 import asyncio
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Final
 
-from typedbatch._lsp.process import EndedError, Process, RefusedError
-from typedbatch._lsp.reduced import sets_attributes
-from typedbatch.cli.mypy_run import tree_of
+from typedbatch._lsp.background import Background
+from typedbatch._lsp.editor import Editor
+from typedbatch._lsp.process import WORKER, EndedError, Process, RefusedError
 
 
 @dataclass(frozen=True)
@@ -19,42 +19,14 @@ class Pauses:
 
     Attributes:
         edit: After an edit, for the next one.
-        outline: After an edit that changes more than bodies of functions, as other files are then checked too.
         answer: For an answer of the worker.
-        start: For the worker to load a project, which takes half a minute or more without a cache.
     """
 
     edit: float = 0.15
-    outline: float = 0.6
     answer: float = 60.0
-    start: float = 900.0
 
 
-class Client(Protocol):
-    """The editor, as a project speaks to it."""
-
-    def found(self, path: str, found: list[dict[str, Any]]) -> None:
-        """Show what is found in a file."""
-        ...
-
-    def checked(self) -> None:
-        """Ask again for what is shown beside the code."""
-        ...
-
-    def say(self, text: str) -> None:
-        """Show a text to the person."""
-        ...
-
-    def log(self, text: str) -> None:
-        """Write a line to the log."""
-        ...
-
-    async def loading(self, is_loading: bool) -> None:
-        """Show that the project is loaded, or that it is done."""
-        ...
-
-
-_MOST_FAILURES = 3
+_MOST_FAILURES: Final = 3
 
 
 class Project:
@@ -62,28 +34,24 @@ class Project:
 
     Args:
         root: Its folder.
-        client: The editor.
-        python: Python whose packages the code imports; None for that of the project.
-        cache: Folder of the cache; None for one in the root.
+        editor: The editor.
+        options: What the editor has set: ``python``, ``cache``, and ``types``, which is False if mypy never runs.
         pauses: Times to wait.
     """
 
     def __init__(
-        self,
-        root: Path,
-        client: Client,
-        python: str | None = None,
-        cache: str | None = None,
-        pauses: Pauses | None = None,
+        self, root: Path, editor: Editor, options: Mapping[str, Any] | None = None, pauses: Pauses | None = None
     ) -> None:
+        options = options or {}
+        python, cache = options.get("python"), options.get("cache")
         self.root = root
-        self._client = client
-        self._python = python
-        self._cache = cache
+        self._editor = editor
         self._pauses = pauses or Pauses()
+        self._types = Background(root, python, cache, self._show_all, editor.log)
+        self._wants_types = options.get("types") is not False
         self._open: dict[str, str] = {}
         self._changed: dict[str, str | None] = {}
-        self._outlines: dict[str, str] = {}
+        self._found: dict[str, list[dict[str, Any]]] = {}
         self._shown: set[str] = set()
         self._process: Process | None = None
         self._is_loading = False
@@ -91,8 +59,6 @@ class Project:
         self._has_ended = False
         self._failures = 0
         self._has_said = False
-        self._refusal = ""
-        self._note = ""
         self._timer: asyncio.Task[None] | None = None
         self._busy = asyncio.Lock()
 
@@ -100,16 +66,21 @@ class Project:
 
     def edit(self, path: str, text: str, *, at_once: bool = False) -> None:
         """Take the text of a file that is open, and check it after a pause, or at once."""
+        if self._open.get(path, text) != text:
+            self._types.changed(path)
+        is_new = path not in self._open
         self._open[path] = self._changed[path] = text
         self._later(0.0 if at_once else self._pauses.edit)
+        if is_new:
+            self._check_types()
 
     def save(self, path: str) -> None:
         """Check what has changed at once; of a file that is not open, the text on disk."""
         if path not in self._open:
             self._changed[path] = None
-        elif self._note:  # The worker checks files on disk.
-            self._changed[path] = self._open[path]
+            self._types.changed(path)
         self._later(0.0)
+        self._check_types()
 
     def close(self, path: str) -> None:
         """Go back to the text on disk."""
@@ -121,6 +92,11 @@ class Project:
         """Load the project again, as its settings have changed."""
         self._is_outdated = True
         self._later(0.0)
+        self._check_types()
+
+    def _check_types(self) -> None:
+        if self._wants_types and not self._has_ended:
+            self._types.check(self._open)
 
     def _later(self, pause: float) -> None:
         if self._timer is not None:
@@ -129,14 +105,8 @@ class Project:
 
     async def _after(self, pause: float) -> None:
         await asyncio.sleep(pause)
-        if pause and self._process is not None and any(map(self._has_new_outline, self._changed)):
-            await asyncio.sleep(max(self._pauses.outline - pause, 0))
-        self._timer = None  # From here on, another edit does not cancel the check, which mypy cannot stop.
+        self._timer = None  # From here on, another edit does not cancel the check.
         await self.check()
-
-    def _has_new_outline(self, path: str) -> bool:
-        text = self._changed.get(path)
-        return text is not None and path in self._outlines and outline(text) not in (None, self._outlines[path])
 
     # ---- checks ---------------------------------------------------------------------------------------------------
 
@@ -147,62 +117,47 @@ class Project:
                 changed, self._changed = self._changed, {}
                 try:
                     await self._check(changed)
-                except EndedError as error:
+                except (EndedError, RefusedError) as error:
                     self._changed = {**changed, **self._changed}
                     if not await self._failed(str(error)):
                         return
-                except RefusedError as error:
-                    if str(error) != self._refusal:
-                        self._client.say(f"typedbatch: {error}")
-                    self._refusal = str(error)
-                    return
-        self._client.checked()
+        self._editor.checked()
 
     async def _check(self, changed: dict[str, str | None]) -> None:
         if self._process is None or self._is_outdated:
-            done = await self._start(rebuild=False)
+            done = await self._start()
         else:
             done = await self._process.request("update", self._pauses.answer, texts=changed)
-        if done["imports"]:
-            self._client.log(f"reading {', '.join(done['imports'])}, which the code imports now")
-            done = await self._start(rebuild=True)
         self._failures = 0
-        for path, text in changed.items():
-            self._outlines[path] = (outline(text) if text is not None else None) or self._outlines.get(path, "")
-        for path in self._shown - done["found"].keys():
-            self._client.found(path, [])
-        for path, found in done["found"].items():
-            self._client.found(path, found)
-        self._shown = {path for path, found in done["found"].items() if found}
+        for note in done["notes"]:
+            self._editor.log(note)
+        self._found = done["found"]
+        self._show_all()
 
-    async def _start(self, *, rebuild: bool) -> Any:
+    def _show_all(self) -> None:
+        """Show what the run has found, and what mypy has found in files that have not changed since."""
+        found = {path: [*one] for path, one in self._found.items()}
+        for path, more in self._types.found_in.items():
+            found.setdefault(path, []).extend(more)
+        for path in self._shown - found.keys():
+            self._editor.found(path, [])
+        for path, one in found.items():
+            self._editor.found(path, one)
+        self._shown = {path for path, one in found.items() if one}
+
+    async def _start(self) -> Any:
         """Start a worker in place of the one before, and load the project."""
         await self.stop()
         self._is_outdated = False
-        self._process = process = await Process.start(self._client.log)
+        self._process = process = await Process.start(WORKER, self._editor.log)
         texts = self._open if self._failures < _MOST_FAILURES - 1 else {}
         self._is_loading = True
-        await self._client.loading(True)
+        await self._editor.loading(True)
         try:
-            done = await process.request(
-                "start",
-                self._pauses.start,
-                root=str(self.root),
-                python=self._python,
-                cache=self._cache,
-                texts=texts,
-                rebuild=rebuild,
-            )
-            if done["note"] not in ("", self._note):
-                self._note = done["note"]
-                self._client.say(f"typedbatch: {self._note}")
-            return done
-        except RefusedError:
-            await self.stop()
-            raise
+            return await process.request("start", self._pauses.answer, root=str(self.root), texts=texts)
         finally:
             self._is_loading = False
-            await self._client.loading(False)
+            await self._editor.loading(False)
 
     async def _failed(self, why: str) -> bool:
         """Say once that the worker has failed, and return whether it is started again."""
@@ -213,13 +168,13 @@ class Project:
         failed = f"typedbatch: the check of {self.root.name} has failed ({why})"
         if self._failures >= _MOST_FAILURES:
             self._failures = 0
-            self._client.say(f"{failed}; the next edit tries again")
+            self._editor.say(f"{failed}; the next edit tries again")
             return False
         text = f"{failed}, and starts again"
         if not self._has_said:
-            self._client.say(text)
+            self._editor.say(text)
         self._has_said = True
-        self._client.log(text)
+        self._editor.log(text)
         return True
 
     async def stop(self) -> None:
@@ -230,8 +185,9 @@ class Project:
             await process.stop()
 
     async def end(self) -> None:
-        """End the worker, and start no other."""
+        """End the processes, and start no others."""
         self._has_ended = True
+        await self._types.end()
         await self.stop()
         async with self._busy:
             await self.stop()  # It may just have been started.
@@ -260,15 +216,3 @@ class Project:
             if process is self._process and await self._failed(str(error)):
                 self._later(0.0)
             return None
-
-
-def outline(text: str) -> str | None:
-    """Return what other files may see of a file: all but the bodies of functions; None if it cannot be read."""
-    try:
-        tree = tree_of(text)
-        for node in ast.walk(tree):
-            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and not sets_attributes(node):
-                node.body = []
-        return ast.dump(tree)
-    except (SyntaxError, RecursionError):
-        return None

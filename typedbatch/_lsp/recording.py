@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mypy.nodes import CallExpr, NameExpr
-
-from typedbatch._lsp.checker import Checker
 from typedbatch._lsp.fields import described
-from typedbatch._lsp.places import Seen, Span
-from typedbatch._program.arrays.values import Array, Value
-from typedbatch.cli.mypy_run import tree_of
-from typedbatch.mypy.batches.content import Content, Field, Ref
-from typedbatch.mypy.types.fields import BATCH
+from typedbatch._lsp.places import Field, Node, Seen, Site, Span, site_of, span_of
+from typedbatch._lsp.runs import Runs
+from typedbatch._program.arrays.values import Array
 from typedbatch.records import BatchRecord
 from typedbatch.schema.dtypes import JAXTYPING
 
@@ -28,41 +24,42 @@ _MODULES = {
 }
 
 
-def record(checker: Checker, path: str, line: int, column: int) -> dict[str, Any] | None:
+def record(runs: Runs, path: str, line: int, column: int) -> dict[str, Any] | None:
     """Return the edits that declare the fields of the batch at a place as a record; None if there is none.
 
     Where a call of ``Batch`` in the file makes the batch, the record is called instead.
-
-    Args:
-        checker: The program.
-        path: Path of the file.
-        line: Line, from 1.
-        column: Column in bytes, from 0.
     """
-    found = checker.places.at(path, line, column)
-    text = checker.text_of(path)
-    if found is None or not (found[1].batch and found[1].batch.fields):
-        found = _call_around(checker, path, line, column)
-    if found is None or found[1].batch is None:
+    places = runs.places_in(path, line)
+    found = places.at(line, column)
+    if found is None or not found[2].fields:
+        found = next((one for one in reversed(list(places.all())) if _is_call_around(one, line, column)), None)
+    text, tree = runs.text_of(path), places.tree
+    if text is None or found is None or found[2].fields is None or found[2].is_declared:
         return None
-    span, seen = found
-    tree = tree_of(text)
+    span, node, seen = found
     declared = _declared(tree)
-    writer = _Writer({one.id for one in ast.walk(tree) if isinstance(one, ast.Name)} | declared, "jaxtyping" in text)
-    name = writer.declare(_name_for(seen, tree, span), seen, seen.value, found[1].batch)
+    calls = dict(_calls_of_batch(str(runs.path_of(path)), tree))
+    taken = {one.id for one in ast.walk(tree) if isinstance(one, ast.Name)} | declared
+    writer = _Writer(taken, calls, has_shapes="jaxtyping" in text)
+    name = writer.declare(_name_for(node, tree, span), seen)
     if not writer.has_fields(name):
         return None
     return {"name": name, "edits": [{**_after_imports(tree, text), "text": writer.source(declared)}, *writer.calls]}
 
 
-def _call_around(checker: Checker, path: str, line: int, column: int) -> tuple[Span, Seen] | None:
-    """Return the innermost call of ``Batch`` around a place."""
-    found = [
-        (span, seen)
-        for span, seen in checker.places.all_in(path)
-        if span.covers(line, column) and isinstance(seen.node, CallExpr) and seen.batch is not None
-    ]
-    return max(found, key=lambda item: item[0][:2], default=None)
+def _is_call_around(found: tuple[Span, Node, Seen], line: int, column: int) -> bool:
+    span, node, seen = found
+    return span.covers(line, column) and isinstance(node, ast.Call) and seen.fields is not None
+
+
+def _calls_of_batch(path: str, tree: ast.Module) -> Iterator[tuple[Site, ast.Call]]:
+    """Yield the calls in a file by the name ``Batch``, without ``*`` and ``**``, which may be calls of a record."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id="Batch"), args=[]) if all(one.arg is not None for one in node.keywords):
+                yield site_of(path, node), node
+            case _:
+                pass
 
 
 def _declared(tree: ast.Module) -> set[str]:
@@ -76,12 +73,12 @@ def _declared(tree: ast.Module) -> set[str]:
     return names
 
 
-def _name_for(seen: Seen, tree: ast.Module, span: Span) -> str:
+def _name_for(node: Node, tree: ast.Module, span: Span) -> str:
     """Return a name for a class, made of the name that the batch is bound to."""
-    name = seen.node.name if isinstance(seen.node, NameExpr) else ""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Assign) and node.value.lineno == span.line and isinstance(node.targets[0], ast.Name):
-            name = name or node.targets[0].id
+    name = node.id if isinstance(node, ast.Name) else ""
+    for one in ast.walk(tree):
+        if isinstance(one, ast.Assign) and one.value.lineno == span.line and isinstance(one.targets[0], ast.Name):
+            name = name or one.targets[0].id
     camel = "".join(word[:1].upper() + word[1:] for word in name.split("_"))
     return camel if camel not in ("", "Batch", "B") else "Step"
 
@@ -104,29 +101,35 @@ class _Writer:
 
     Args:
         taken: Names that have a meaning in the file.
+        calls: Calls of ``Batch`` in the file.
         has_shapes: Whether the file declares shapes.
+
+    Attributes:
+        calls: Edits by which calls of ``Batch`` become calls of the records.
     """
 
-    def __init__(self, taken: set[str], has_shapes: bool) -> None:
+    def __init__(self, taken: set[str], calls: Mapping[Site, ast.Call], *, has_shapes: bool) -> None:
+        self.calls: list[dict[str, Any]] = []
         self._taken = taken
+        self._calls_of_batch = calls
         self._has_shapes = has_shapes
         self._classes: dict[str, list[str]] = {}
         self._used: dict[str, None] = {"BatchRecord": None}
-        self.calls: list[dict[str, Any]] = []
-        """Edits by which calls of ``Batch`` become calls of the records."""
 
-    def declare(self, name: str, seen: Seen, value: Value, made: Content) -> str:
+    def declare(self, name: str, seen: Seen) -> str:
         """Write the class of a batch, and return its name."""
         number = 2
         free = name
         while free in self._taken:
             free, number = f"{name}{number}", number + 1
         self._taken.add(free)
-        lines = [self._line(field, held, seen) for field, held in made.fields.items() if _may_be_declared(field)]
-        self._classes[free] = lines
-        callee = _callee_of(value)
-        if callee is not None and len(lines) == len(made.fields):
-            self.calls.append({**callee._asdict(), "text": free})
+        fields = {field: one for field, one in (seen.fields or {}).items() if _may_be_declared(field)}
+        self._classes[free] = [self._line(field, one) for field, one in fields.items()]
+        call = self._calls_of_batch.get(next(iter(seen.sites))) if len(seen.sites) == 1 else None
+        given = {one.arg for one in call.keywords} if call is not None else set()
+        needed = {field for field, one in fields.items() if one.is_sure}
+        if call is not None and needed <= given <= fields.keys():
+            self.calls.append({**span_of(call.func)._asdict(), "text": free})
         return free
 
     def has_fields(self, name: str) -> bool:
@@ -146,25 +149,25 @@ class _Writer:
         classes = [f"class {name}(BatchRecord):\n" + "\n".join(lines) for name, lines in self._classes.items()]
         return "\n".join(imports) + "\n" * bool(imports) + "\n\n" + "\n\n\n".join(classes) + "\n"
 
-    def _line(self, name: str, held: Field, seen: Seen) -> str:
-        inner = seen.inner(held.value)
+    def _line(self, name: str, field: Field) -> str:
+        inner = field.value.fields
         if inner is not None:
             words = "".join(word[:1].upper() + word[1:] for word in name.split("_"))
-            hint = self.declare(words, seen, held.value, inner) if inner.fields else self._use("Batch")
+            hint = self.declare(words, field.value) if inner else self._use("Batch")
         else:
-            hint = self._hint(held.value)
-        return f"    {name}: {hint}" + ("" if held.sure else " | None = None")
+            hint = self._hint(field.value.array)
+        return f"    {name}: {hint}" + ("" if field.is_sure else " | None = None")
 
-    def _hint(self, value: Any) -> str:
-        if not isinstance(value, Array):
+    def _hint(self, array: Array | None) -> str:
+        if array is None:
             return self._use("Any")
-        dtype = next(iter(value.dtypes)) if value.dtypes is not None and len(value.dtypes) == 1 else ""
-        if value.axes is not None and self._has_shapes:
-            sizes = " ".join(_size(str(axis)) for axis in value.axes)
-            kind = self._use(JAXTYPING.get(dtype, _family(value)))
-            array = self._use("Tensor") if value.torch else self._use("np") + ".ndarray"
-            return f'{kind}[{array}, "{sizes}"]'
-        if value.torch:
+        dtype = next(iter(array.dtypes)) if array.dtypes is not None and len(array.dtypes) == 1 else ""
+        if array.axes is not None and self._has_shapes:
+            sizes = " ".join(_size(str(axis)) for axis in array.axes)
+            kind = self._use(JAXTYPING.get(dtype, _family(array)))
+            library = self._use("Tensor") if array.torch else self._use("np") + ".ndarray"
+            return f'{kind}[{library}, "{sizes}"]'
+        if array.torch:
             return self._use("Tensor")
         item = f"{self._use('np')}.{dtype}" if dtype else self._use("Any")
         return f"{self._use('NDArray')}[{item}]"
@@ -174,21 +177,8 @@ class _Writer:
         return name
 
 
-def _callee_of(value: Value) -> Span | None:
-    """Return the place of ``Batch`` in the call that makes a batch; None if the call may not be one of a record."""
-    site = next(iter(value.objects))[0] if isinstance(value, Ref) and len(value.objects) == 1 else None
-    while isinstance(site, tuple):
-        site = site[0] if len(site) == 1 else None
-    if not isinstance(site, CallExpr) or not isinstance(site.callee, NameExpr) or site.callee.fullname != BATCH:
-        return None
-    callee = site.callee
-    if None in site.arg_names or callee.end_line is None or callee.end_column is None:
-        return None
-    return Span(callee.line, callee.column, callee.end_line, callee.end_column)
-
-
-def _family(value: Array) -> str:
-    text = described(value, None)
+def _family(array: Array) -> str:
+    text = described(Seen(array=array))
     return "Float" if "floats" in text else "Int" if "integers" in text else "Shaped"
 
 

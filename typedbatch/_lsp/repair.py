@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from typing import Final, NamedTuple
 
-from typedbatch.cli.mypy_run import tree_of
+from typedbatch.cli import mypy_run
 
+_RECURSION: Final = 600
+"""Limit of recursion, with which Python reads sums of 1,800 numbers. A run does not come to the end of longer ones."""
 _MOST = 12
 """Lines that are taken out of a text, at most."""
 _HEADER: Final = re.compile(r"expected an indented block after .* on line (\d+)")
@@ -22,10 +25,21 @@ class Repaired(NamedTuple):
     Attributes:
         text: The text, with as many lines as before.
         lines: Numbers of the lines that were changed, from 1.
+        tree: Its syntax.
     """
 
     text: str
     lines: frozenset[int]
+    tree: ast.Module
+
+
+def tree_of(text: str) -> ast.Module:
+    """Return the syntax of a text that a run can go through.
+
+    Raises:
+        SyntaxError: It is not valid Python, or nested too deeply.
+    """
+    return mypy_run.tree_of(text, _RECURSION)
 
 
 def repaired(text: str) -> Repaired | None:
@@ -33,14 +47,15 @@ def repaired(text: str) -> Repaired | None:
     lines = text.split("\n")
     changed: set[int] = set()
     for _ in range(_MOST):
-        error = _error_of("\n".join(lines))
-        if error is None:
-            return Repaired("\n".join(lines), frozenset(changed))
+        try:
+            return Repaired("\n".join(lines), frozenset(changed), tree_of("\n".join(lines)))
+        except SyntaxError as found:
+            error = found
         header = _HEADER.search(error.msg)
         at = int(header[1]) if header else min(max(error.lineno or 1, 1), len(lines))
         while at > 1 and (at in changed or not lines[at - 1].strip()) and not header:
             at -= 1
-        if at in changed:
+        if at in changed and not header:
             return None
         line = lines[at - 1]
         if header:
@@ -48,14 +63,6 @@ def repaired(text: str) -> Repaired | None:
         else:
             lines[at - 1] = _indentation(line) + ("if True:" if line.rstrip().endswith(":") else "pass")
         changed.add(at)
-    return None
-
-
-def _error_of(text: str) -> SyntaxError | None:
-    try:
-        tree_of(text)
-    except SyntaxError as error:
-        return error
     return None
 
 
@@ -67,17 +74,15 @@ class Cursor(NamedTuple):
     """A place behind ``receiver.`` or ``receiver["``, where the name of a field is typed.
 
     Attributes:
-        text: Readable text with a name at the place.
+        text: Readable text with the placeholder at the place.
         line: Line of the place, from 1.
         column: Column in bytes at which the receiver ends, from 0.
-        prefix: The part of the name before the cursor.
         is_key: The name is a key.
     """
 
     text: str
     line: int
     column: int
-    prefix: str
     is_key: bool
 
 
@@ -102,12 +107,12 @@ def cursor_at(text: str, line: int, column: int) -> Cursor | None:
     is_key = found["quote"] is not None
     prefix = found["key"] if is_key else found["name"]
     column = len(before[: found.start()].rstrip())
-    start = before if prefix and not is_key else before + ("" if is_key else PLACEHOLDER)
+    start = before.removesuffix(prefix) + PLACEHOLDER
     rest = re.sub(r"^\w*", "", behind)
     closing = (found["quote"] + "]" if is_key else "") + _closing(before[: found.start()])
     ways = [rest, closing, f"{closing}: pass", *[closing[:count] + rest for count in range(1, len(closing) + 1)]]
     if "lambda" in before:
-        ways = []  # The engine does not go into functions that are expressions.
+        ways = []  # A run goes into a function that is an expression only where it is called.
     receiver = _receiver(before[: found.start()])
     if not receiver:
         return None
@@ -116,7 +121,7 @@ def cursor_at(text: str, line: int, column: int) -> Cursor | None:
         lines[line - 1] = way
         made = repaired("\n".join(lines))
         if made is not None and line not in made.lines:
-            return Cursor(made.text, line, len(way[:end].encode()), prefix, is_key)
+            return Cursor(made.text, line, len(way[:end].encode()), is_key)
     return None
 
 

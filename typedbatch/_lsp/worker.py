@@ -1,10 +1,11 @@
-"""The process in which mypy is kept: a line of JSON in, a line of JSON out, one request after the other.
+"""The process in which programs are run: a line of JSON in, a line of JSON out, one request after the other.
 
 Lines are counted from 1, columns from 0 in bytes of UTF-8. Paths are relative to the root of the project.
 """
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import select
@@ -13,69 +14,37 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Mapping
-from typing import Any, Protocol, TextIO
+from functools import partial
+from pathlib import Path
+from typing import Any, Final, TextIO
 
-from typedbatch._lsp.disk import ProjectOnDisk
-from typedbatch.cli.mypy_run import OWN_CODES
+from typedbatch._lsp.completing import complete
+from typedbatch._lsp.recording import record
+from typedbatch._lsp.renaming import rename
+from typedbatch._lsp.runs import Runs
+from typedbatch._lsp.showing import definition, hints, hover
+from typedbatch._program.source import RECURSION
 from typedbatch.errors import TypedBatchError
 
-_RECURSION = 2**14
-"""As deep as mypy's own command goes."""
+_COLLECTING: Final = (20_000, 5, 3)
+"""Numbers for ``gc.set_threshold``. A run makes many objects, of which nearly all are gone at its end."""
+Method = Callable[..., Any]
 
 
-class _Project(Protocol):
-    @property
-    def note(self) -> str: ...
-
-    @property
-    def methods(self) -> Mapping[str, Callable[..., Any]]: ...
-
-    def update(self, texts: Mapping[str, str | None]) -> dict[str, Any]: ...
+def start(methods: dict[str, Method], root: str, texts: Mapping[str, str]) -> dict[str, Any]:
+    """Load a project, add the methods that are about it, and return what is found in it."""
+    runs = Runs(Path(root))
+    questions = (complete, hover, hints, definition, record, rename)
+    methods.update({one.__name__: partial(one, runs) for one in questions}, update=runs.update)
+    return runs.update(texts)
 
 
-class Worker:
-    """Answers to requests about one project."""
-
-    def __init__(self) -> None:
-        self._project: _Project | None = None
-
-    def answer(self, method: str, params: dict[str, Any]) -> Any:
-        """Return the answer to a request; None for a question that has no answer."""
-        if method == "start":
-            return self.start(**params)
-        if self._project is None:
-            raise TypedBatchError("the project is not loaded")
-        if method == "update":
-            return self._project.update(**params)
-        question = self._project.methods.get(method)
-        return question(**params) if question is not None else None
-
-    def start(
-        self, root: str, python: str | None, cache: str | None, texts: dict[str, str], rebuild: bool
-    ) -> dict[str, Any]:
-        """Load the project, and return what is found in the open files, and a note for the person."""
-        os.chdir(root)
-        try:  # These are the errors where another version of mypy has other names.
-            from typedbatch._lsp.building import Setup
-            from typedbatch._lsp.memory import ProjectInMemory
-
-            project: _Project = ProjectInMemory(Setup(root, python, cache, texts), rebuild=rebuild)
-            found = project.update(texts)
-        except (ImportError, AttributeError, TypeError) as error:
-            traceback.print_exc()
-            project = ProjectOnDisk(root, python, cache, f"{type(error).__name__}: {error}")
-            found = project.update(texts)
-        self._project = project
-        return {**found, "note": project.note}
-
-
-def serve(requests: TextIO, answers: TextIO) -> None:
+def serve(requests: TextIO, answers: TextIO, methods: Mapping[str, Method]) -> None:
     """Answer each request, until the input ends."""
-    worker = Worker()
     for line in requests:
         given = json.loads(line)
         try:
-            answer: dict[str, Any] = {"result": worker.answer(given["method"], given["params"])}
+            answer: dict[str, Any] = {"result": methods[given["method"]](**given["params"])}
         except TypedBatchError as error:
             answer = {"error": str(error)}
         except Exception:  # noqa: BLE001  # whatever is in one file, the server goes on
@@ -85,9 +54,9 @@ def serve(requests: TextIO, answers: TextIO) -> None:
 
 
 def end_with_server() -> None:
-    """End this process and the one that builds a program, once the server has gone, however that came.
+    """End this process and those that it has started, once the server has gone, however that came.
 
-    While a program is built, nobody reads standard input, and the end of it would be seen minutes later.
+    While a program is run, nobody reads standard input, and the end of it would be seen later.
     """
     watch = select.poll()
     watch.register(sys.stdin.fileno(), select.POLLHUP)
@@ -95,16 +64,19 @@ def end_with_server() -> None:
     os.killpg(0, signal.SIGKILL)
 
 
-def main() -> None:
-    """Serve on standard input and output; what mypy and plugins print goes to standard error."""
+def main(methods: Mapping[str, Method]) -> None:
+    """Serve on standard input and output; what is printed meanwhile goes to standard error."""
     if sys.platform != "win32" and os.getpgrp() == os.getpid():  # The server starts it in a group of its own.
         threading.Thread(target=end_with_server, daemon=True).start()
-    sys.setrecursionlimit(_RECURSION)
-    os.environ[OWN_CODES] = "1"
+    sys.setrecursionlimit(RECURSION)
+    gc.freeze()  # What is imported so far stays.
+    gc.set_threshold(*_COLLECTING)
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    serve(sys.stdin, answers)
+    serve(sys.stdin, answers, methods)
 
 
 if __name__ == "__main__":
-    main()
+    known: dict[str, Method] = {}
+    known["start"] = partial(start, known)
+    main(known)

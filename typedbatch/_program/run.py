@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -482,19 +482,22 @@ def base_names_of_own(cls: Class) -> set[str]:
     return names | ({"Protocol"} if any(name.endswith("Protocol") for name in names) else set())
 
 
-def run(program: Program, *, unused_sizes: bool = False) -> Outcome:
+def run(
+    program: Program, *, unused_sizes: bool = False, make: Callable[[Program, Ranks], Run] | None = None
+) -> Outcome:
     """Run a program on abstract values, and return what is found. Nothing of it is imported or executed.
 
     Args:
         program: The program.
         unused_sizes: Whether names of sizes are noted that stand once in the annotations of a function.
+        make: Function that returns the first run, of which a subclass may see all values; None for a plain run.
     """
     limit = sys.getrecursionlimit()
     sys.setrecursionlimit(RECURSION)
     forget_quotients()
     try:
         ranks = Ranks()
-        first = Run(program, ranks, unused_sizes=unused_sizes)
+        first = Run(program, ranks, unused_sizes=unused_sizes) if make is None else make(program, ranks)
         outcome = first.run()
         for others in ranks.of_all():
             if any(one.code in SHAPES for one in outcome.findings):

@@ -49,6 +49,7 @@ _LEFT_OUT: Final = ("venv", "node_modules", "site-packages", "build", "dist", "_
 
 
 Reader = Callable[[Path], str]
+Parser = Callable[["Location", str], "Source | None"]
 L = TypeVar("L", bound="Location")
 
 
@@ -190,8 +191,34 @@ def files_in(root: Path) -> Iterator[Path]:
         yield from (Path(current) / name for name in sorted(names) if name.endswith(".py"))
 
 
+def parsed(location: Location, text: str) -> Source | None:
+    """Return a file of a program; None if its text is not valid Python."""
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(RECURSION)  # mypy raises it, and Python crashes on what is nested much deeper.
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+    finally:
+        sys.setrecursionlimit(limit)
+    return made_of(location, text, tree)
+
+
+def made_of(location: Location, text: str, tree: ast.Module) -> Source:
+    """Return a file of a program, of its text and syntax."""
+    vocabulary = vocabulary_of(tree, location.package)
+    vocabulary.is_run = vocabulary.is_run or location.path.name == "__main__.py"
+    lines = tuple(text.splitlines())
+    return Source(location.path, location.name, location.aliases, location.is_package, tree, vocabulary, lines)
+
+
 def programs_of(
-    files: Iterable[Path], read: Reader = read_text, asked: Collection[Path] | None = None
+    files: Iterable[Path],
+    read: Reader = read_text,
+    asked: Collection[Path] | None = None,
+    parse: Parser = parsed,
 ) -> list[Program]:
     """Return the programs among files, without those that import neither typedbatch nor jaxtyping.
 
@@ -201,10 +228,11 @@ def programs_of(
         files: The files.
         read: Function that returns the text of a file.
         asked: Files of which one must be in a program; None for all programs.
+        parse: Function that returns a file of its location and text.
     """
     texts: dict[Location, str] = {}
     for file in sorted({*files}):
-        location = _located(file)
+        location = located(file)
         if location.name.partition(".")[0] != _LIBRARY:
             with suppress(OSError, SyntaxError):
                 texts[location] = read(file)
@@ -214,7 +242,7 @@ def programs_of(
     for group in _groups(texts):
         is_asked = asked is None or any(location.path in asked for location in group)
         if is_asked and any(_may_count(texts[location]) for location in group):
-            sources = [found for one in group if (found := _parsed(one, texts[one])) is not None]
+            sources = [found for one in group if (found := parse(one, texts[one])) is not None]
             if any(counts(name) for source in sources for name in source.vocabulary.imports):
                 programs.append(Program(sources))
     return programs
@@ -260,7 +288,8 @@ def _searched(text: str, package: str) -> Iterator[str]:
             yield from (f"{base}.{name}" if base else name for name in ("", *_WORD.findall(inside)))
 
 
-def _located(path: Path) -> Location:
+def located(path: Path) -> Location:
+    """Return a file by its names."""
     above = _above_packages(path.parent)
     parts = path.relative_to(above).with_suffix("").parts
     is_package = parts[-1] == "__init__" and len(parts) > 1
@@ -269,24 +298,6 @@ def _located(path: Path) -> Location:
     around = above.relative_to(project).parts if above.is_relative_to(project) else ()
     aliases = tuple(".".join([*around[at:], name]) for at in range(len(around)))
     return Location(path, name, aliases, is_package)
-
-
-def _parsed(location: Location, text: str) -> Source | None:
-    limit = sys.getrecursionlimit()
-    sys.setrecursionlimit(RECURSION)  # mypy raises it, and Python crashes on what is nested much deeper.
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            tree = ast.parse(text)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-    finally:
-        sys.setrecursionlimit(limit)
-    vocabulary = vocabulary_of(tree, location.package)
-    vocabulary.is_run = vocabulary.is_run or location.path.name == "__main__.py"
-    return Source(
-        location.path, location.name, location.aliases, location.is_package, tree, vocabulary, tuple(text.splitlines())
-    )
 
 
 def _above_packages(folder: Path) -> Path:

@@ -62,8 +62,8 @@ def check(
     every = {_real(file) for root in roots for file in files_in(root)} | asked
     outcomes = [run(program) for program in programs_of(every, asked=asked)]
     findings = [found for one in outcomes for found in one.findings if found.path in asked and not found.is_ignored]
-    warnings = [_warning(one.unfinished, folder) for one in outcomes if one.unfinished is not None]
-    found = [*(one for _, one in broken), *(_diagnostic(finding, folder) for finding in findings)]
+    warnings = [warning_of(one.unfinished, folder) for one in outcomes if one.unfinished is not None]
+    found = [*(one for _, one in broken), *(diagnostic_of(finding, folder) for finding in findings)]
     return Checked(in_order(found), warnings="\n".join(warnings))
 
 
@@ -72,11 +72,13 @@ def _real(file: Path) -> Path:
     return Path(os.path.realpath(file))
 
 
-def _warning(place: Step, folder: Path) -> str:
+def warning_of(place: Step, folder: Path) -> str:
+    """Return a line that names the function in which the steps of a run were used up."""
     return f"{shown(place.path, folder)}:{place.line}: {place.text}, as the program takes too many steps; less is found"
 
 
-def _diagnostic(finding: Finding, folder: Path) -> Diagnostic:
+def diagnostic_of(finding: Finding, folder: Path) -> Diagnostic:
+    """Return a finding as a diagnostic, with paths relative to a folder."""
     trace = tuple(f"{shown(step.path, folder)}:{step.line}: {step.text}" for step in finding.trace)
     start = (finding.line, finding.column + 1)
     end = (finding.end_line, finding.end_column)

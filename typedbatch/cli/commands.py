@@ -150,12 +150,11 @@ def _times(paths: list[Path]) -> dict[str, int]:
 
 @app.command("lsp")
 def run_server(stdio: Stdio = True) -> None:
-    """Serve an editor with what the mypy plugin knows, beside the editor's own Python server, until it says goodbye."""
-    missing = [name for name in ("pygls", "mypy") if importlib.util.find_spec(name) is None]
-    if missing:
-        typer.echo(f"typedbatch lsp needs {' and '.join(missing)}; pip install 'typedbatch[lsp]'", err=True)
+    """Serve an editor with what a run of the program knows, beside the editor's own Python server."""
+    if importlib.util.find_spec("pygls") is None:
+        typer.echo("typedbatch lsp needs pygls; pip install 'typedbatch[lsp]'", err=True)
         raise typer.Exit(2)
-    from typedbatch._lsp.server import make_server
+    from typedbatch._lsp.features import make_server
 
     server = make_server()
     server.start_io()

@@ -125,11 +125,16 @@ def text_of(path: Path) -> str:
         raise SyntaxError(str(error)) from error
 
 
-def tree_of(text: str) -> ast.Module:
-    """Return the syntax of a text, without what Python says of the escapes in it."""
+def tree_of(text: str, recursion: int = _RECURSION) -> ast.Module:
+    """Return the syntax of a text, without what Python says of the escapes in it.
+
+    Args:
+        text: The text.
+        recursion: Limit of recursion, by which a text that is nested more deeply is refused.
+    """
     limit = sys.getrecursionlimit()
     try:
-        sys.setrecursionlimit(_RECURSION)
+        sys.setrecursionlimit(recursion)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return ast.parse(text)

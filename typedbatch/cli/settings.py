@@ -50,6 +50,11 @@ class Settings:
         """True if the settings turn on typedbatch's plugin."""
         return PLUGIN in self.mypy.get("plugins", "")
 
+    @property
+    def wants_shapes(self) -> bool:
+        """True unless the section of the plugin says ``shapes = false``."""
+        return self.typedbatch.get("shapes", "").strip().lower() not in ("false", "no", "off", "0")
+
     def files_from(self, folder: Path) -> list[str]:
         """Return the paths that the settings name, relative to a folder; an empty list if they name none."""
         patterns = [pattern.removesuffix("/") for pattern in self._listed("files")]

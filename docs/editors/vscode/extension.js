@@ -27,7 +27,7 @@ async function start() {
     { command, args },
     {
       documentSelector: [{ language: "python" }, { notebook: "jupyter-notebook", language: "python" }],
-      initializationOptions: { python, cache: settings.get("cache") || null },
+      initializationOptions: { python, cache: settings.get("cache") || null, types: settings.get("types") !== false },
     },
   );
   await client.start();
