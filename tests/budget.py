@@ -7,16 +7,16 @@ from __future__ import annotations
 
 BUDGET = {
     "_core": (12, 1860),
-    "_lsp": (21, 2880),
+    "_lsp": (26, 2930),
     "_ops": (20, 4080),
-    "_program": (58, 13680),
+    "_program": (61, 14360),
     "_validation": (6, 1080),
     "audit": (18, 4790),
     "bridges": (27, 3560),
     "buffers": (18, 5230),
-    "cli": (8, 1080),
+    "cli": (8, 1090),
     "files": (6, 1420),
-    "mypy": (58, 9010),
+    "mypy": (30, 3830),
     "posttraining": (10, 1780),
     "rows": (6, 780),
     "sample_batches": (6, 1280),
@@ -24,6 +24,6 @@ BUDGET = {
     "testing": (5, 630),
     "training": (14, 2760),
     "top": (22, 4210),
-    "tests": (707, 100990),
+    "tests": (707, 100000),
 }
 """Numbers of modules and lines; ``top`` is all modules outside of folders, ``tests`` all tests and programs in them."""

@@ -1,20 +1,18 @@
-"""What is said of each mistake, and of none that is right; in programs of people too who had not seen the checker."""
+"""Programs with a mistake in shapes, and right ones, which run; ``tests/program`` looks at what is found in them."""
 
 from __future__ import annotations
 
 import ast
-import json
+import re
 import runpy
-from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
 from tests.pairs import programs_in, right_of, wrong_of
-from tests.typing.caches import warm
-from tests.typing.checkers import CHECKERS, MYPYS, call, command_of, with_plugin
+from tests.typing.caches import PLUGIN, warm
 from tests.typing.marks import shown_in
-from tests.typing.versions import each, installed
+from tests.typing.plugin.runs import CONFIG, check, fill
 
 HERE = Path(__file__).parent
 NOT_FOUND = {
@@ -30,44 +28,18 @@ TEXTS = {
     "right": programs_in(HERE / "right") | {name: right_of(text) for name, text in PAIRS.items()},
 }
 """Texts of the programs by their names; those in ``pairs`` are right, and wrong with what their marks say."""
-Reports = dict[str, list[tuple[int, str]]]
 
 
-@pytest.fixture(scope="module", params=each(MYPYS))
-def reports(request: pytest.FixtureRequest, kept: Path, tmp_path_factory: pytest.TempPathFactory) -> Reports:
-    """What each mypy prints of every program, by program."""
-    checker, place = with_plugin(CHECKERS[request.param]), tmp_path_factory.mktemp("shapes")
-    (place / "mypy.ini").write_text(checker.settings["mypy.ini"])
-    files = {f"{kind}_{file}": text for kind, texts in TEXTS.items() for file, text in texts.items()}
-    for file, text in files.items():
-        (place / file).write_text(text, encoding="utf-8")
-    with installed(request.param):
-        done = call(checker, [*command_of(checker, warm(kept, checker, place / "cache")), *files], place)
-    found: Reports = defaultdict(list)
-    for report in map(json.loads, filter(lambda line: line.startswith("{"), done.stdout.splitlines())):
-        if report["code"] in ("batch-shape", "batch-dtype"):
-            found[report["file"]].append((report["line"], f"{report['message']}  [{report['code']}]"))
-    assert "INTERNAL" not in done.stdout + done.stderr
-    return found
-
-
-def test_each_report_is_worded_so(reports: Reports) -> None:
-    assert reports["programs_fail_shapes.py"] == list(shown_in(TEXTS["programs"]["fail_shapes.py"]))
-
-
-def test_nothing_is_said_of_what_is_right(reports: Reports) -> None:
-    assert reports["programs_pass_shapes.py"] == []
-    assert {file: found for file, found in reports.items() if file.startswith("right_")} == {}
-
-
-def test_mistakes_of_others_are_found_where_they_are(reports: Reports) -> None:
-    missed = set()
-    for name, text in TEXTS["wrong"].items():
-        lines = {line for line, _ in reports[f"wrong_{name}"]}
-        if not lines & marked(text):
-            missed.add(name)
-        assert lines <= marked(text), name
-    assert missed == NOT_FOUND
+def test_mypy_reports_what_a_run_finds(kept: Path, tmp_path: Path) -> None:
+    texts = {name: TEXTS["programs"][name] for name in ("fail_shapes.py", "pass_shapes.py")}
+    fill(tmp_path / "programs", {"mypy.ini": CONFIG, **texts})
+    said = re.findall(
+        r"^(\w+)\.py:(\d+): error: (.*\[batch-\w+\])$",
+        str(check(tmp_path / "programs", warm(kept, PLUGIN, tmp_path / "cache"))),
+        re.MULTILINE,
+    )
+    assert [(int(line), text) for file, line, text in said] == list(shown_in(texts["fail_shapes.py"]))
+    assert {file for file, _, _ in said} == {"fail_shapes"}
 
 
 def marked(source: str) -> set[int]:
