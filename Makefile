@@ -10,7 +10,7 @@ MAKEFLAGS += --jobs=2
 # bytecode is kept whatever the shell says: tests start hundreds of processes, each of which would compile the plugin
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test check lowest docs docs-look pictures bench bench-docs caught-docs bugs-docs silent-docs editors-docs vscode design-docs overlay-docs licences-docs release-check fuzz lint types mypy pyright clean help
+.PHONY: demo test check check-tests check-peers lowest docs docs-look pictures bench bench-docs caught-docs bugs-docs silent-docs editors-docs vscode design-docs overlay-docs licences-docs release-check fuzz lint types mypy pyright clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -76,8 +76,13 @@ demo: $(VENV)/.demo
 test: $(VENV)/.dev lint types
 	$(BIN)/python -m pytest -n auto --dist worksteal --quick
 
-check: $(VENV)/.dev $(VENV)/.mypys $(VENV)/.rllib $(VENV)/.verl lint types
+check: lint types check-tests check-peers
+
+check-tests: $(VENV)/.dev $(VENV)/.mypys
 	$(BIN)/python -m pytest -n auto --dist worksteal
+
+# beside the others, as these tests wait most of their time for processes that they start
+check-peers: $(VENV)/.rllib $(VENV)/.verl
 	$(VENV)/rllib/bin/python -m pytest tests/with_rllib tests/with_transfer_queue tests/evidence/tianshou_overlay/test_other_stubs.py
 	$(VENV)/verl/bin/python -m pytest tests/with_verl tests/with_trl \
 		'tests/evidence/tianshou_overlay/test_other_stubs.py::test_a_stub_declares_what_is_there[verl/protocol.pyi]'
