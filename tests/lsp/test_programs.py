@@ -196,7 +196,7 @@ def test_declared_fields_are_shown_and_not_offered(editor):
         "```python\n(batch) Batch\n    note  str\n    obs   ndarray floats (N, 4)\n```"
     )
     assert editor.hover("declared.py", "print(own, giv|en)") == (
-        "```python\n(batch) Batch\n    info  Batch | ndarray\n    obs   Tensor (N, ...)\n```"
+        "```python\n(batch) Batch\n    info  Batch | ndarray | Tensor\n    obs   Tensor (N, ...)\n```"
     )
     editor.type("declared.py", HELPER.replace("print(own, given)", "own."))
     assert editor.labels("declared.py", "    own.|\n") == []

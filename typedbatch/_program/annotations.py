@@ -13,7 +13,7 @@ from typedbatch._program.arrays.held import array_of
 from typedbatch._program.arrays.sizes import Name, named
 from typedbatch._program.arrays.values import Array, Record, Scalar, each
 from typedbatch._program.attributes import Attributes
-from typedbatch._program.classes import attribute_of, base_names, declared_arrays, declared_fields, lineage
+from typedbatch._program.classes import attribute_of, base_names, declared_arrays, declared_fields, library_of, lineage
 from typedbatch._program.heap import InstanceObject, Object
 from typedbatch._program.shipped import Declared as Fields
 from typedbatch._program.shipped import shipped
@@ -111,7 +111,8 @@ class Annotations(Attributes):
                     return (Kind(External("torch.Tensor" if _ARRAYS[found.name] else "numpy.ndarray")),)
                 if isinstance(found, TypeVariable):
                     return (Kind(found.bound, (None,)),)  # The type arguments of the bound are not known.
-                return (Kind(found),) if isinstance(found, (Class, External)) else None
+                args = found.args if isinstance(found, External) else ()
+                return (Kind(found, args),) if isinstance(found, (Class, External)) else None
             case _:
                 return None
 
@@ -255,7 +256,8 @@ class Annotations(Attributes):
         arguments = [] if not isinstance(node, ast.Subscript) else [node.slice]
         if arguments and isinstance(arguments[0], ast.Tuple):
             arguments = arguments[0].elts
-        return self.fresh(classes[0], [self._library_of(one) for one in arguments])
+        alias = classes[0].args if isinstance(classes[0], External) else ()
+        return self.fresh(classes[0], [*map(self._library_of, arguments), *map(library_of, alias)])
 
     def fresh(self, cls: Atom, libraries: Sequence[bool | None] = ()) -> Value:
         """Return a value of a class of which nothing else is known.

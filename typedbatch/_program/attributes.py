@@ -54,7 +54,7 @@ from typedbatch._program.values import (
 from typedbatch.batch import Batch
 
 _KEPT_BY_ARRAYS: Final = ("T", "shape")
-_OF_ANNOTATIONS: Final = frozenset({"jaxtyping", "numpy", "typing", "typing_extensions"})
+_OF_ANNOTATIONS: Final = frozenset({"jaxtyping", "numpy", "typedbatch", "typing", "typing_extensions"})
 _OTHERS_NAMES: Final = (
     "append", "push", "insert", "store", "put", "draw", "sample_batch", "add_batch", "add_transition", "remember",
 )  # fmt: skip
@@ -364,6 +364,9 @@ class Attributes(Machine):
                 and isinstance(node, ast.expr)
             ):
                 declared = self.declared_array(node)
+                if declared is None and isinstance(node, ast.Subscript) and declared_fields(atom) is not None:
+                    parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
+                    return (External(atom.name, tuple(map(self.kinds_in, parts))),)
                 return (atom,) if declared is None else (Annotation(declared),)
             case _:
                 return (atom,) if isinstance(atom, (Array, Result, External, Class)) else UNKNOWN

@@ -34,8 +34,10 @@ from typedbatch._program.heap import (
     ScopeObject,
 )  # fmt: skip
 from typedbatch._program.library import call_class_member, call_function, call_member, make
+from typedbatch._program.machine import FindingKey
 from typedbatch._program.outside import KEEPS_NOTHING, call_external
 from typedbatch._program.relevance import Relevance
+from typedbatch._program.report import Finding
 from typedbatch._program.signatures import Signatures, is_positive
 from typedbatch._program.source import Program
 from typedbatch._program.swapped import check_arguments, returned_by
@@ -107,12 +109,19 @@ class Calls(Signatures):
             function = (*function[:_MOST_CALLED], *UNKNOWN)
         found: list[Value] = []
         joined: Changes | None = None
+        known, alternatives = self.findings, list[dict[FindingKey, Finding]]()
         self.choices += 1
         for atom in function:
-            mark = self.heap.begin()
+            mark, self.findings = self.heap.begin(), dict(known)
             found.append(self._call(atom, call))
             joined = self.heap.join(joined, self.heap.end(mark))
+            if atom not in UNKNOWN:
+                alternatives.append(self.findings)
         self.choices -= 1
+        self.findings = known
+        if all(len(one) > len(known) for one in alternatives):  # Whichever it is, something in it is wrong.
+            for one in alternatives:
+                known.update({key: finding for key, finding in one.items() if key not in known})
         self.heap.apply(joined)
         return union(*found)
 

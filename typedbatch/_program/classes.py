@@ -119,7 +119,9 @@ def declared_kinds(cls: Atom, args: Sequence[Kinds | None] = ()) -> dict[str, Ki
         elif isinstance(base, External):
             arguments = given.get(base, ())
             for name, (classes, parameter) in shipped_kinds(shipped(base.name)).items():
-                kinds: Kinds | None = tuple(Kind(External(one)) for one in classes)
+                # Where there are type arguments, a field that is not one of them takes arrays of both libraries.
+                more = ("torch.Tensor",) if arguments and "numpy.ndarray" in classes else ()
+                kinds: Kinds | None = tuple(Kind(External(one)) for one in (*classes, *more))
                 if parameter is not None and arguments:
                     kinds = _argument(arguments, parameter)
                 if kinds is not None:

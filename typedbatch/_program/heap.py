@@ -75,6 +75,7 @@ class BatchObject:
         group: Number of one element of an iteration; batches of the same number are alternatives.
         place: Where it is made.
         rest: What its other fields may be, if it is open and that is known; else no atoms.
+        guards: Conditions that the run was behind where it is made.
     """
 
     fields: dict[str, Field]
@@ -87,6 +88,7 @@ class BatchObject:
     group: int = 0
     place: Place | None = None
     rest: Value = ()
+    guards: tuple[int, ...] = ()
 
     @property
     def may_be_empty(self) -> bool:
@@ -102,7 +104,7 @@ class BatchObject:
         """Return a copy, whose dict is another."""
         return BatchObject(
             dict(self.fields), self.is_open, self.is_annotated, self.declared, self.may_be_field, self.activation,
-            self.round, self.group, self.place, self.rest,
+            self.round, self.group, self.place, self.rest, self.guards,
         )  # fmt: skip
 
 

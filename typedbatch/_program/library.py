@@ -17,7 +17,7 @@ from typedbatch._program.classes import declared_fields, name_of
 from typedbatch._program.fitting import fit_extended, fit_fields
 from typedbatch._program.frames import Call
 from typedbatch._program.heap import BatchObject, BufferObject, DictObject, Field, ListObject
-from typedbatch._program.judge import read_field
+from typedbatch._program.judge import assume, read_field
 from typedbatch._program.machine import Machine
 from typedbatch._program.needs import has_in, lacks, made_at, need
 from typedbatch._program.shipped import MEMBERS, declared_by, name_in_full, parameters_of, shipped
@@ -172,6 +172,14 @@ def _copies(change: Change, *, is_typed: bool = True) -> MemberRow:
         return (copied,)
 
     return row
+
+
+def _transformed(machine: Machine, batch: Ref, call: Call) -> Value:
+    """Make the batch in which a function of the caller's has changed each array, in a copy or in place."""
+    made = _copies(_of_any_library, is_typed=False)(machine, batch, call)
+    if "inplace" not in call.named and len(call.args) < 2:
+        return made
+    return union(made, _changes(_of_any_library)(machine, batch, call))
 
 
 def _reads(machine: Machine, batch: Ref, call: Call) -> Value:
@@ -365,7 +373,8 @@ def _has_name(machine: Machine, batch: Ref, call: Call) -> Value:
 
 BATCH: Final[Mapping[str, MemberRow]] = {
     **dict.fromkeys(("__copy__", "__deepcopy__", "copy", "pin_memory"), _copies(lambda array: array)),
-    **dict.fromkeys(("apply_values_transform", "empty", "to_at_least_2d"), _copies(batch_arrays.anything)),
+    "apply_values_transform": _transformed,
+    **dict.fromkeys(("empty", "to_at_least_2d"), _copies(batch_arrays.anything)),
     "dropnull": _copies(batch_arrays.some_rows),
     "isnull": _copies(batch_arrays.anything, is_typed=False),
     "to": _copies(batch_arrays.retyped),
@@ -501,6 +510,8 @@ def _into(machine: Machine, call: Call, how: str) -> Value:
             code = report.EXTEND if how == "convert" else report.ARGUMENT
             text = report.lacking(name_of(cls), lacking, has_in(machine, source))
         machine.report(call.node, code, text, lacking, made_at(machine, source))
+        if how == "validate":  # It raises, so nothing comes behind it with such a batch.
+            assume(machine, source, lacking)
     batch = join(machine, source, _of_any_library if how == "convert" else _same)
     machine.write_batch(batch).declared = cls
     if call.has_more or how == "convert":

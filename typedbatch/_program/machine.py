@@ -33,6 +33,7 @@ from typedbatch._program.values import (
     Context,
     Decorated,
     Function,
+    Kinds,
     Literal,
     Member,
     Method,
@@ -50,6 +51,10 @@ _DEEPEST_HANDED_ON: Final = 8
 
 class BudgetError(Exception):
     """The steps of the run are used up."""
+
+
+FindingKey = tuple[str, int, int, tuple[str, ...]]
+"""File, line, column and names of a finding, of which there is one."""
 
 
 class Machine(Guards):
@@ -103,7 +108,7 @@ class Machine(Guards):
         self.unfinished: Step | None = None
         self.most_steps = _LEAST_STEPS + _STEPS_PER_LINE * program.lines
         self.share = self.share_end = self.most_steps // 4
-        self.findings: dict[tuple[str, int, int, tuple[str, ...]], Finding] = {}
+        self.findings: dict[FindingKey, Finding] = {}
         self.loose: dict[Ref, dict[str, None]] = {}
         self.classes_of: dict[Source, list[Class]] = {}
         self._imports: dict[Source, dict[Source, None]] = {}
@@ -158,6 +163,10 @@ class Machine(Guards):
 
     def fresh(self, cls: Atom, libraries: Sequence[bool | None] = ()) -> Value:
         """Return a value of a class of which nothing else is known."""
+        raise NotImplementedError
+
+    def kinds_in(self, node: ast.expr) -> Kinds | None:
+        """Return the classes that an annotation names."""
         raise NotImplementedError
 
     def declared_array(self, node: ast.expr | None) -> Declared | None:
@@ -274,7 +283,18 @@ class Machine(Guards):
     def _is_handled(self) -> bool:
         """Return whether a ``try`` around handles a missing field; lambdas belong to the function around."""
         around = next(one for one in reversed(self.frames) if not (one.code and isinstance(one.code.node, ast.Lambda)))
-        return around.handles > 0 or any(frame.asks for frame in self.frames[-2:])
+        caller = self.frames[-2] if len(self.frames) > 1 else None
+        is_refused = (
+            self.frame.code is not None and self.frame.code.is_checked and caller is not None and caller.handles
+        )
+        return around.handles > 0 or any(frame.asks for frame in self.frames[-2:]) or bool(is_refused)
+
+    def is_certain_for(self, batch: BatchObject) -> bool:
+        """Return whether the run certainly comes here with a batch: nothing has been decided since it was made."""
+        frames = [frame for frame in self.frames if frame.number >= batch.activation]
+        left = any(frame.returns or any(loop.breaks or loop.continues for loop in frame.loops) for frame in frames)
+        decided = [guard for guard in self.guards if guard not in batch.guards and guard not in self.certain]
+        return not left and not decided and not self.choices
 
     def _is_early(self) -> bool:
         """Return whether a later round of a loop may set what a read finds missing in this one."""

@@ -9,9 +9,9 @@ from typing import Final
 from typedbatch._program import report
 from typedbatch._program.arrays.values import Array as Known
 from typedbatch._program.arrays.values import Scalar
-from typedbatch._program.classes import declared_fields, declared_kinds, name_of
+from typedbatch._program.classes import PLAIN_BASES, base_names, declared_fields, declared_kinds, name_of
 from typedbatch._program.fitting import fit_handed
-from typedbatch._program.heap import BatchObject, Place
+from typedbatch._program.heap import BatchObject, InstanceObject, Place
 from typedbatch._program.judge import assume, report_maybe
 from typedbatch._program.machine import Machine
 from typedbatch._program.shipped import shipped
@@ -98,14 +98,16 @@ class _Need:
             for name in sorted(fields.required):
                 report_maybe(self._machine, value[0], name, self._node, self._asked, path)
         unfit: dict[tuple[str, str], list[str]] = {}
+        batches = [self._machine.batch_at(atom) for atom in value]
+        is_certain = all(batch is not None and self._machine.is_certain_for(batch) for batch in batches)
         for name, kinds in declared_kinds(kind.cls, kind.args).items():
             held = _held(self._machine, value, name)
-            got = _misfit(self._machine, held, kinds) if held else ""
-            batches = [kind for kind in kinds if _is_of_batches(kind.cls)]
+            got = _misfit(self._machine, held, kinds) if held and is_certain else ""
+            nested = [kind for kind in kinds if _is_of_batches(kind.cls)]
             if got:
                 unfit.setdefault((" or ".join(dict.fromkeys(map(_shown, kinds))), got), []).append(name)
-            elif held and len(batches) == 1 and all(map(self._machine.is_batch, held)):
-                self.look(held, batches[0], (*within, name))
+            elif held and len(nested) == 1 and all(map(self._machine.is_batch, held)):
+                self.look(held, nested[0], (*within, name))
         for (takes, got), names in unfit.items():
             text = report.unfit([path + name for name in names], self._asked, takes, got)
             if self._report(value, text, [*within, *names]):
@@ -160,6 +162,10 @@ def _kind_of(machine: Machine, atom: Atom, kinds: Kinds) -> str:
         is_reserved = not batch.fields and not batch.is_open
         is_taken = is_reserved or batch.may_be_field or any(_is_of_batches(kind.cls) for kind in kinds)
         return "" if is_taken else "a Batch"
+    found = machine.object_at(atom)
+    if isinstance(found, InstanceObject):
+        is_plain = not found.may_be_derived and base_names(found.owner) <= PLAIN_BASES
+        return _with_article(found.owner.name) if is_plain else ""
     if is_none(atom):
         return "" if _NONE in names else "None"
     if isinstance(atom, Literal) and isinstance(atom.value, str):
@@ -183,7 +189,11 @@ def _name(kind: Kind) -> str:
 
 
 def _shown(kind: Kind) -> str:
-    return _WORDS.get(_name(kind)) or f"a {name_of(kind.cls)}"
+    return _WORDS.get(_name(kind)) or _with_article(name_of(kind.cls))
+
+
+def _with_article(name: str) -> str:
+    return f"an {name}" if name[:1] in "AEIOUaeiou" else f"a {name}"
 
 
 def has_in(machine: Machine, value: Value) -> set[str]:

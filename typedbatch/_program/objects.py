@@ -155,8 +155,9 @@ class Objects:
         """Make a batch."""
         place = Place(self.frame.source, node) if node is not None else None
         made = BatchObject(
-            {}, is_open, declared=declared, activation=self.frame.number, round=self.round(), place=place
-        )
+            {}, is_open, declared=declared, activation=self.frame.number, round=self.round(), place=place,
+            guards=self.guards,
+        )  # fmt: skip
         ref = self.heap.add(made)
         for name, value in (fields or {}).items():
             self.set_field(ref, name, value)
@@ -242,7 +243,7 @@ class Objects:
         found = self.batch_at(ref)
         assert found is not None
         copied = found.copy()
-        copied.activation, copied.round = self.frame.number, self.round()
+        copied.activation, copied.round, copied.guards = self.frame.number, self.round(), self.guards
         done[ref] = added = self.heap.add(copied)
         for name, one in copied.fields.items():
             if any(map(self.is_batch, one.value)):

@@ -107,6 +107,12 @@ def call_external(machine: Machine, name: str, call: Call) -> Value:
     return (Result(name),)
 
 
+def _text(machine: Machine, call: Call) -> Value:
+    """Return a text as it is, and anything for other values."""
+    machine.escape_functions(call)
+    return call.first or UNKNOWN if text_of(call.first) is not None else UNKNOWN
+
+
 def _type_variable(machine: Machine, call: Call) -> Value:
     bound = call.named.get("bound", ())
     cls = bound[0] if len(bound) == 1 else None
@@ -438,6 +444,7 @@ ROWS: Final[Mapping[str, Row]] = {
     "builtins.map": _map,
     "builtins.next": _next,
     "builtins.setattr": _setattr,
+    "builtins.str": _text,
     "builtins.sorted": _sorted,
     "builtins.type": _type,
     "builtins.vars": _vars,

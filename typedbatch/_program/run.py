@@ -355,6 +355,8 @@ class Run(Statements):
                 code.has_run = True  # It is expected to fail, and so is not run alone.
             elif name in ("setter", *_LEAVE_OUT):
                 return None
+            elif name == "checked":
+                code.is_checked = True
             elif name not in _KEEP_THE_FUNCTION:
                 value = self._apply(decorator, value, node)
         return value
@@ -387,6 +389,8 @@ class Run(Statements):
             if isinstance(base, ast.Subscript) and declared_fields(atom) is not None:
                 parts = base.slice.elts if isinstance(base.slice, ast.Tuple) else [base.slice]
                 cls.arguments[atom] = tuple(map(self.kinds_in, parts))
+            elif isinstance(atom, External) and atom.args:
+                cls.arguments[atom] = atom.args
         metaclasses = [last_name(one.value) for one in node.keywords if one.arg == "metaclass"]
         cls.has_metaclass = any(name != "ABCMeta" for name in metaclasses)
         for base in bases:

@@ -321,9 +321,10 @@ class Statements(Contexts):
             if is_true and self.decided(node.subject) is False:
                 continue
             is_total = is_total or (isinstance(pattern, ast.MatchAs) and pattern.pattern is None and not case.guard)
-            asked = pattern.value if isinstance(pattern, ast.MatchValue) else None
-            if isinstance(asked, ast.Constant) and found is not None and asked.value != found.value:
+            fits = _fits(pattern, found) if case.guard is None else None
+            if fits is False:
                 continue
+            is_total = is_total or fits is True
             mark = self.heap.begin()
             was_true = was_true or is_true
             # As a flag only beside a case of True; but it may choose among texts by any case.
@@ -334,6 +335,8 @@ class Statements(Contexts):
             self.guards = guards
             condition = self.condition(node) if self.raises == raises else None
             joined = self.heap.join(joined, self.heap.end(mark), condition)
+            if fits:
+                break
         # Cases without a last one for all else may be all that there are.
         self.heap.apply(joined if is_total else self.heap.join({}, joined))
 
@@ -534,3 +537,15 @@ class Statements(Contexts):
             self.run_block(body)
             self._note_raised()
         self.heap.end(mark)
+
+
+def _fits(pattern: ast.pattern, found: Literal | None) -> bool | None:
+    """Return whether a constant fits a pattern; None if that is not known."""
+    match pattern:
+        case ast.MatchValue(value=ast.Constant(value=asked)) if found is not None:
+            return bool(asked == found.value)
+        case ast.MatchOr(patterns=patterns):
+            each = [_fits(one, found) for one in patterns]
+            return True if True in each else None if None in each else False
+        case _:
+            return None

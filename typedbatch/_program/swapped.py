@@ -14,7 +14,7 @@ from typedbatch._program.values import Code
 from typedbatch._program.vocabulary import last_name
 
 _MEANS_IT: Final = re.compile(
-    r"swap|revers|transpos|mirror|invers|invert|flip|rotat|turn|cross|sym|exchange|other|backward|grad"
+    r"swap|revers|transpos|mirror|invers|invert|flip|rotat|turn|cross|sym|exchange|other|backward|grad|undo|roll_?back"
 )
 _EITHER_WAY: Final = re.compile(r"assert|close|equal|same|approx|compar|check|mse|mae|l1_|cosine|distance|symmetric")
 """Parts of the names of functions that compare, in which the order of the two makes no difference."""
@@ -110,7 +110,7 @@ def _is_meant(machine: Machine, call: ast.Call) -> bool:
     name, code = last_name(call.func), machine.frame.code
     if _EITHER_WAY.search(name.lower()):
         return True
-    if code is not None and (_MEANS_IT.search(code.name.lower()) or code.name == name):
+    if code is not None and (_MEANS_IT.search(code.shown.lower()) or code.name == name):
         return True
     root = code.node if code is not None else machine.frame.source.tree
     same = [one for one in ast.walk(root) if isinstance(one, ast.Call) and last_name(one.func) == name]

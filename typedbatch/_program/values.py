@@ -61,9 +61,15 @@ class Literal(Atom):
 
 @dataclass(frozen=True, slots=True)
 class External(Atom):
-    """Something that is imported from outside of the program, by its full name."""
+    """Something that is imported from outside of the program.
+
+    Attributes:
+        name: Its full name.
+        args: What its type arguments take, if it is a class of this package to which a program gives another name.
+    """
 
     name: str
+    args: tuple[Kinds | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +107,7 @@ class Code:
     Attributes:
         kind: What a read of the function as an attribute gives: a bound method, or what its decorator makes of it.
         has_run: Whether the run has come to it.
+        is_checked: Whether it raises before it runs if its arguments are not what it declares.
         is_stub: Whether its body is ``...``, so that it may do anything.
     """
 
@@ -111,6 +118,7 @@ class Code:
     kind: OneOf["plain", "property", "cached", "static", "class", "context"] = "plain"
     is_abstract: bool = False
     has_run: bool = False
+    is_checked: bool = False
     is_generator: bool = field(init=False)
     is_stub: bool = field(init=False)
 
