@@ -315,6 +315,7 @@ class Statements(Contexts):
         guards, found, raises = self.guards, literal_of(subject), self.raises
         joined: Changes | None = None
         is_total, was_true = False, False
+        is_of_flags = any(isinstance(case.pattern, ast.MatchSingleton) for case in node.cases)
         for case in node.cases:
             pattern = case.pattern
             is_true = isinstance(pattern, ast.MatchSingleton) and pattern.value is True
@@ -333,7 +334,7 @@ class Statements(Contexts):
             if case.guard is None or self.tested(case.guard) is not False:
                 self.run_block(case.body)
             self.guards = guards
-            condition = self.condition(node) if self.raises == raises else None
+            condition = self.condition(node) if self.raises == raises and not is_of_flags else None
             joined = self.heap.join(joined, self.heap.end(mark), condition)
             if fits:
                 break
