@@ -68,7 +68,7 @@ class Watching(Run):
                 self._call_at = before
         else:
             value = super().evaluate(node)
-        if source in self.places:
+        if source in self.places and node not in self.quoted:
             self._see(source, node, value)
         return value
 

@@ -63,12 +63,29 @@ class Annotations(Attributes):
     def __init__(self, program: Program) -> None:
         super().__init__(program)
         self._being_made: list[Class] = []
+        self._of_texts: dict[ast.expr, ast.expr] = {}
+        """Annotations in quotes, as they are parsed."""
+        self.quoted: set[ast.AST] = set()
+        """Nodes in these, which are not in the tree of a file."""
         self._instances: dict[Class, Object | None] = {}
         """Instances for functions that nothing calls; each is made once, and each function gets a copy."""
 
+    def _unquoted(self, node: ast.expr) -> ast.expr:
+        """Return what an annotation in quotes says."""
+        if not isinstance(node, ast.Constant) or not isinstance(node.value, str):
+            return node
+        if node not in self._of_texts:
+            try:
+                found = ast.parse(node.value, mode="eval").body
+            except (SyntaxError, ValueError, RecursionError):
+                found = ast.Constant(...)
+            self._of_texts[node] = found
+            self.quoted.update(ast.walk(found))
+        return self._of_texts[node]
+
     def classes_in(self, node: ast.expr) -> list[Atom] | None:
         """Return the classes of an annotation, None where it may be something else."""
-        node = _parsed(node)
+        node = self._unquoted(node)
         match node:
             case ast.Constant(value=None):
                 return []
@@ -93,7 +110,7 @@ class Annotations(Attributes):
 
     def kinds_in(self, node: ast.expr) -> Kinds | None:
         """Return the classes that an annotation names, with type arguments; None where it may be something else."""
-        node = _parsed(node)
+        node = self._unquoted(node)
         match node:
             case ast.Constant(value=None):
                 return (Kind(External("builtins.None")),)
@@ -134,7 +151,7 @@ class Annotations(Attributes):
         """Return the array that an annotation declares; of a union with None, the array."""
         if node is None:
             return None
-        node = _parsed(node)
+        node = self._unquoted(node)
         match node:
             case ast.BinOp(op=ast.BitOr(), left=left, right=ast.Constant(value=None)):
                 return self.declared_array(left)
@@ -179,7 +196,7 @@ class Annotations(Attributes):
 
     def _library_of(self, node: ast.expr) -> bool | None:
         """Return whether a class is torch's tensor; None if it is not that of an array either."""
-        found = self._meant(_parsed(node))
+        found = self._meant(self._unquoted(node))
         return _ARRAYS.get(found.name) if isinstance(found, External) else None
 
     def _dtypes_of(self, node: ast.expr | None) -> Dtypes | None:
@@ -207,7 +224,7 @@ class Annotations(Attributes):
 
     def declared_field(self, node: ast.expr) -> Declared | None:
         """Return the array that the annotation of a field declares, by its shape or by a mark."""
-        node, declared = _parsed(node), self.declared_array(node)
+        node, declared = self._unquoted(node), self.declared_array(node)
         if not isinstance(node, ast.Subscript) or last_name(node.value) not in _TRANSPARENT:
             return declared
         parts = node.slice.elts if isinstance(node.slice, ast.Tuple) else [node.slice]
@@ -233,7 +250,7 @@ class Annotations(Attributes):
         """
         if node is None:
             return UNKNOWN
-        node = _parsed(node)
+        node = self._unquoted(node)
         declared = self.declared_array(node)
         if declared is not None:
             owner = Record(self.frame.number, self.frame.sizes, called=self.frame.is_result)
@@ -343,13 +360,3 @@ class Annotations(Attributes):
         written = self.heap.write(ref)
         assert isinstance(written, InstanceObject)
         return written
-
-
-def _parsed(node: ast.expr) -> ast.expr:
-    """Return what an annotation in quotes says."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        try:
-            return ast.parse(node.value, mode="eval").body
-        except (SyntaxError, ValueError, RecursionError):
-            return ast.Constant(...)
-    return node
