@@ -14,12 +14,17 @@ import typedbatch
 
 ROOT = Path(typedbatch.__file__).parent.parent
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+AUDITED = "TB50"
+"""Beginning of the names of pages with audits, each of which trains."""
 MODULES = sorted(path for path in (ROOT / "typedbatch").rglob("*.py") if ">>>" in path.read_text())
 pages = Sybil(parsers=[PythonCodeBlockParser(doctest_optionflags=ELLIPSIS), SkipParser()])
 modules = Sybil(parsers=[DocTestParser(optionflags=ELLIPSIS)])
 
 
-@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+@pytest.mark.parametrize(
+    "path",
+    [pytest.param(path, marks=[pytest.mark.slow] * path.name.startswith(AUDITED), id=path.name) for path in PAGES],
+)
 def test_every_block_on_the_page_runs(path: Path) -> None:
     for example in pages.parse(path).examples():
         example.evaluate()

@@ -23,6 +23,9 @@ from typedbatch.rows import groups
 from typedbatch.training import add_nstep
 
 
+pytestmark = pytest.mark.slow  # Each trains, some with replays.
+
+
 def codes(report: Report) -> list[str]:
     return [finding.code for finding in report.findings]
 

@@ -10,8 +10,6 @@ import pytest
 from tests.typing.caches import PLUGIN, warm
 from tests.typing.plugin.runs import CONFIG, check
 
-pytestmark = pytest.mark.quick
-
 HEAD = """\
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any, Generic, TypeVar
