@@ -22,7 +22,6 @@ from typedbatch.buffers import PrioritizedReplayBuffer, ReplayBuffer, compute_ep
 from typedbatch.rows import groups
 from typedbatch.training import add_nstep
 
-
 pytestmark = pytest.mark.slow  # Each trains, some with replays.
 
 
