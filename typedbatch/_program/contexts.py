@@ -94,12 +94,12 @@ class Contexts(Expressions):
         if not self.is_alive():
             return
         mark, suppressed = self.heap.begin(), _suppressed(item.context_expr)
-        attempt = Attempt(mark)
+        found = handled(suppressed or [])
+        attempt = Attempt(mark, found.missing)
         if suppressed is not None:
             self.attempts.append(attempt)
         expects = _expects_mistakes(item.context_expr)
         self.quiet += expects
-        found = handled(suppressed or [])
         may_suppress = bool(left) or _name_of(item.context_expr) in ("ExitStack", "AsyncExitStack")
         found = found._replace(shapes=found.shapes or may_suppress)
         self._handle(found, 1)

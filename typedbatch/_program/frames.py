@@ -115,7 +115,8 @@ class Frame:
 
 @dataclass(slots=True)
 class Attempt:
-    """A ``try`` that the run is in, with the changes at each ``raise``."""
+    """A ``try`` that the run is in, whether it handles a missing field, and the changes at each ``raise``."""
 
     mark: int
+    handles: bool = False
     raised: list[Changes] = field(default_factory=list[Changes])

@@ -98,6 +98,8 @@ def _report_missing(machine: Machine, lacking: list[Ref], name: str, names: Coll
         if not near and (not machine.program.shows_all or vocabulary.may_make(name)):
             return
         text = report.missing(name, [near], owner, at) if near else report.unmade(name, vocabulary.names, owner, at)
+    else:
+        machine.leave_to_handler()
     made = next((batch.place for batch in batches if batch is not None and batch.place is not None), None)
     if machine.report(node, report.FIELD, text, [name], made):
         assume(machine, tuple(lacking), [name])

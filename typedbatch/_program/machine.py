@@ -227,6 +227,19 @@ class Machine(Guards):
         self.heap.is_alive = False
         self.exits += 1
 
+    def note_raised(self) -> None:
+        """Take note of what the innermost ``try`` finds if an exception is raised here."""
+        if self.attempts and self.is_alive():
+            self.attempts[-1].raised.append(self.heap.since(self.attempts[-1].mark))
+
+    def leave_to_handler(self) -> None:
+        """Leave the branch where a field is missing, if the innermost ``try`` of this call handles that."""
+        attempt = self.attempts[-1] if self.attempts else None
+        is_here = attempt is not None and attempt.handles and attempt.mark > self.frame.mark
+        if is_here and not self.choices and not self._is_early():
+            self.note_raised()
+            self.leave()
+
     def may_raise(self) -> None:
         """Take note that what is called may end the call here, or the program."""
         self.raises += 1

@@ -270,7 +270,7 @@ class Statements(Contexts):
         if truth is None:
             self.forget_asked(node.test)
         self.narrow(node.test, holds=True)
-        self._note_raised()
+        self.note_raised()
         self.may_raise()
         if truth is False:
             self.leave()
@@ -472,24 +472,20 @@ class Statements(Contexts):
     def _raise(self, node: ast.Raise) -> None:
         if node.exc is not None:
             self.evaluate(node.exc)
-        self._note_raised()
+        self.note_raised()
         self.raises += 1
         self.leave()
 
-    def _note_raised(self) -> None:
-        """Note what the innermost ``try`` finds if an exception is raised here."""
-        if self.attempts and self.is_alive():
-            self.attempts[-1].raised.append(self.heap.since(self.attempts[-1].mark))
-
     def _try(self, node: ast.Try | ast.TryStar) -> None:
-        guards, attempt, before = self.guards, Attempt(self.heap.begin()), self._exits_so_far()
+        guards, before = self.guards, self._exits_so_far()
         found = handled([handler.type for handler in node.handlers])
+        attempt = Attempt(self.heap.begin(), found.missing)
         self._handle(found, 1)
         self.attempts.append(attempt)
         for statement in node.body:
             if self.is_alive():
                 self.run_block([statement])
-                self._note_raised()
+                self.note_raised()
         self.attempts.pop()
         passing = Attempt(attempt.mark)
         if node.finalbody:
@@ -536,7 +532,7 @@ class Statements(Contexts):
         with self.silently():
             self.heap.apply(at_raise)
             self.run_block(body)
-            self._note_raised()
+            self.note_raised()
         self.heap.end(mark)
 
 

@@ -520,6 +520,20 @@ def in_a_lambda(batch):
 in_a_lambda(Batch(obs=1))
 
 
+def left_for_the_handler():
+    batch = Batch(obs=1)
+    try:
+        batch.rew
+        if len(sys.argv) > 1:
+            del batch.obs
+    except AttributeError:
+        batch.rew = 1
+    return batch.obs, batch.rew
+
+
+left_for_the_handler()
+
+
 class Wanting:
     def __init__(self, names):
         self.names = names
