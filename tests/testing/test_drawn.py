@@ -56,7 +56,7 @@ def test_fields_and_sizes_that_are_given(rew):
 
 
 def test_there_are_many():
-    strategy, unshrunk = batches(RolloutBatch), settings(phases=[Phase.generate])
+    strategy, unshrunk = batches(RolloutBatch), settings(phases=[Phase.generate], max_examples=1000)
     assert len(find(strategy, lambda batch: len(batch) > 3)) == 4
     assert len(find(strategy, lambda batch: batch.terminated.any(), settings=unshrunk)) >= 1
     assert find(strategy, lambda batch: batch.act.dtype == np.int64, settings=unshrunk).act.dtype == np.int64

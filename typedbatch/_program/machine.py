@@ -238,7 +238,7 @@ class Machine(Guards):
         is_here = attempt is not None and attempt.handles and attempt.mark > self.frame.mark
         if is_here and not self.choices and not self._is_early():
             self.note_raised()
-            self.heap.is_alive = False  # This is no exit, as the call goes on.
+            self.heap.is_alive = False  # The call goes on, so exits are not counted.
 
     def may_raise(self) -> None:
         """Take note that what is called may end the call here, or the program."""
