@@ -417,7 +417,9 @@ def _joined_fields(one: BatchObject, other: BatchObject, condition: Condition | 
         else:
             value, place = union(mine.value, theirs.value), mine.place or theirs.place
             unsure = [found.condition for found in (mine, theirs) if not found.is_sure]
-            same = unsure[0] if unsure and all(found == unsure[0] for found in unsure) else None
+            # Another call may have set it again on one branch.
+            is_here = len(unsure) == 2 or mine.activation == theirs.activation
+            same = unsure[0] if unsure and is_here and all(found == unsure[0] for found in unsure) else None
             yield name, Field(value, not unsure, same, place, activation=min(mine.activation, theirs.activation))
 
 

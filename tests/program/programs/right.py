@@ -528,6 +528,9 @@ def left_for_the_handler():
             del batch.obs
     except AttributeError:
         batch.rew = 1
+    if len(sys.argv) > 2:
+        del batch.obs
+    list(map(lambda one: one.update(obs=1), [batch]))  # noqa: C417  # map() is what is tested
     return batch.obs, batch.rew
 
 
