@@ -1,4 +1,4 @@
-"""What a run of the program knows: fields in attributes, of generators and dataclasses, and of helper functions."""
+"""Completion, hover, definition and rename where a field is set in another module, a generator or a helper."""
 
 from __future__ import annotations
 

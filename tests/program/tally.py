@@ -26,7 +26,7 @@ class Told:
 
 @dataclass
 class Tally:
-    """What became of the lines of packages.
+    """Reports on packages, compared with the lines that fail.
 
     Attributes:
         unreached: reports at lines that no run comes to.

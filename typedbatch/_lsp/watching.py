@@ -53,7 +53,7 @@ class Watching(Run):
         """Records and protocols that parameters of functions are annotated with."""
         self._call_at: tuple[Source, ast.Call] | None = None
         self._is_repeated = False
-        """Whether a function that calls have come to is run by itself."""
+        """True while a function that has been called is run once more, without a caller."""
 
     # What expressions are
 

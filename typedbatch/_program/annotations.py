@@ -33,6 +33,7 @@ from typedbatch._program.values import (
     Shaped,
     TypeVariable,
     Value,
+    kinds_of_array,
     union,
 )
 from typedbatch._program.vocabulary import last_name
@@ -123,9 +124,9 @@ class Annotations(Attributes):
             case ast.Name() | ast.Attribute():
                 found = self._meant(node)
                 if isinstance(found, Annotation):
-                    return (Kind(External("torch.Tensor" if found.declared.torch else "numpy.ndarray")),)
+                    return kinds_of_array(torch=found.declared.torch)
                 if isinstance(found, External) and found.name in _ARRAYS:
-                    return (Kind(External("torch.Tensor" if _ARRAYS[found.name] else "numpy.ndarray")),)
+                    return kinds_of_array(torch=_ARRAYS[found.name])
                 if isinstance(found, TypeVariable):
                     return (Kind(found.bound, (None,)),)  # The type arguments of the bound are not known.
                 args = found.args if isinstance(found, External) else ()
@@ -141,7 +142,7 @@ class Annotations(Attributes):
         with self.silently():
             declared = self.declared_array(node)
         if declared is not None:
-            return (Kind(External("torch.Tensor" if declared.torch else "numpy.ndarray")),)
+            return kinds_of_array(torch=declared.torch)
         found = self._meant(outer)
         if not isinstance(found, (Class, External)):
             return None

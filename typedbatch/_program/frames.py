@@ -112,6 +112,11 @@ class Frame:
     catches: int = 0
     dispatches: int = 0
 
+    @property
+    def may_have_left(self) -> bool:
+        """True if an exit lies behind: a return, or a break or continue of a loop that the run is in."""
+        return bool(self.returns) or any(loop.breaks or loop.continues for loop in self.loops)
+
 
 @dataclass(slots=True)
 class Attempt:

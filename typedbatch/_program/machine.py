@@ -251,20 +251,17 @@ class Machine(Guards):
         """Report a mistake, and return whether it is reported here."""
         if self.quiet or self._is_handled() or self._is_early() or not isinstance(node, (ast.expr, ast.stmt)):
             return False
-        source = self.frame.source
-        start = (node.lineno, node.col_offset)
-        end = (node.end_lineno or node.lineno, node.end_col_offset or node.col_offset)
+        source, span = self.frame.source, _span(node)
         is_ignored, trace = source.ignores(node.lineno, code), tuple(self._trace(made))
-        finding = Finding(source.path, *start, *end, code, message, frozenset(names), trace, is_ignored)
-        self.findings.setdefault((str(source.path), *start, tuple(sorted(finding.names))), finding)
+        finding = Finding(source.path, *span, code, message, frozenset(names), trace, is_ignored)
+        self.findings.setdefault((str(source.path), *span[:2], tuple(sorted(finding.names))), finding)
         return True
 
     def note(self, node: ast.expr | ast.stmt, text: str, code: str, source: Source | None = None) -> None:
         """Add a note, once at a place."""
-        path, start = (source or self.frame.source).path, (node.lineno, node.col_offset)
-        end = (node.end_lineno or node.lineno, node.end_col_offset or node.col_offset)
+        path, span = (source or self.frame.source).path, _span(node)
         if not self.quiet:
-            self.notes.setdefault((path, *start, text), Finding(path, *start, *end, code, text, frozenset()))
+            self.notes.setdefault((path, *span[:2], text), Finding(path, *span, code, text, frozenset()))
 
     def note_need(self, node: ast.AST, *, is_met: bool) -> None:
         """Take note of a batch that is handed over, and of whether it certainly is what is asked for there."""
@@ -290,22 +287,18 @@ class Machine(Guards):
 
     def _is_certain_in(self, frame: Frame) -> bool:
         """Return whether every call that is like one comes to where the run is."""
-        left = frame.returns or any(loop.breaks or loop.continues for loop in frame.loops)
-        return not left and all(guard in self.certain for guard in self.guards[frame.guarded :])
+        return not frame.may_have_left and all(guard in self.certain for guard in self.guards[frame.guarded :])
 
     def _is_handled(self) -> bool:
         """Return whether a ``try`` around handles a missing field; lambdas belong to the function around."""
         around = next(one for one in reversed(self.frames) if not (one.code and isinstance(one.code.node, ast.Lambda)))
-        caller = self.frames[-2] if len(self.frames) > 1 else None
-        is_refused = (
-            self.frame.code is not None and self.frame.code.is_checked and caller is not None and caller.handles
-        )
-        return around.handles > 0 or any(frame.asks for frame in self.frames[-2:]) or bool(is_refused)
+        code = self.frame.code
+        is_refused = code is not None and code.is_checked and any(caller.handles for caller in self.frames[-2:-1])
+        return around.handles > 0 or any(frame.asks for frame in self.frames[-2:]) or is_refused
 
     def is_certain_for(self, batch: BatchObject) -> bool:
         """Return whether the run certainly comes here with a batch: nothing has been decided since it was made."""
-        frames = [frame for frame in self.frames if frame.number >= batch.activation]
-        left = any(frame.returns or any(loop.breaks or loop.continues for loop in frame.loops) for frame in frames)
+        left = any(frame.may_have_left for frame in self.frames if frame.number >= batch.activation)
         decided = [guard for guard in self.guards if guard not in batch.guards and guard not in self.certain]
         return not left and not decided and not self.choices
 
@@ -540,3 +533,8 @@ class Machine(Guards):
         self.run_unknown(function)
         self.guards = guards
         self.heap.apply(self.heap.join({}, self.heap.end(mark)))
+
+
+def _span(node: ast.expr | ast.stmt) -> tuple[int, int, int, int]:
+    """Return the line and column where a node begins, and those where it ends."""
+    return node.lineno, node.col_offset, node.end_lineno or node.lineno, node.end_col_offset or node.col_offset

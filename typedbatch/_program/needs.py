@@ -15,19 +15,7 @@ from typedbatch._program.heap import BatchObject, InstanceObject, Place
 from typedbatch._program.judge import assume, report_maybe
 from typedbatch._program.machine import Machine
 from typedbatch._program.shipped import shipped
-from typedbatch._program.values import (
-    Array,
-    Atom,
-    Class,
-    External,
-    Kind,
-    Kinds,
-    Literal,
-    Ref,
-    Shaped,
-    Value,
-    is_none,
-)
+from typedbatch._program.values import Array, Atom, Class, External, Kind, Kinds, Literal, Ref, Shaped, Value, is_none
 from typedbatch.batch import Batch
 
 _DEEPEST: Final = 4
@@ -54,9 +42,10 @@ def lacks(machine: Machine, value: Value, required: Collection[str]) -> set[str]
 
 def need(machine: Machine, value: Value, kind: Kind, node: ast.AST | None) -> None:
     """Report a batch that is not what a protocol or record asks for, and take note of one that is."""
-    if declared_fields(kind.cls) is None or node is None:
+    fields = declared_fields(kind.cls)
+    if fields is None or node is None:
         return
-    machine.note_need(node, is_met=_is_met(machine, value, kind))
+    machine.note_need(node, is_met=_is_met(machine, value, fields.required))
     _Need(machine, kind, node).look(value, kind)
     if len(value) == 1 and isinstance(value[0], Ref):
         fit_handed(machine, value[0], kind, node)
@@ -103,7 +92,7 @@ class _Need:
         for name, kinds in declared_kinds(kind.cls, kind.args).items():
             held = _held(self._machine, value, name)
             got = _misfit(self._machine, held, kinds) if held and is_certain else ""
-            nested = [kind for kind in kinds if _is_of_batches(kind.cls)]
+            nested = [one for one in kinds if _is_of_batches(one.cls)]
             if got:
                 unfit.setdefault((" or ".join(dict.fromkeys(map(_shown, kinds))), got), []).append(name)
             elif held and len(nested) == 1 and all(map(self._machine.is_batch, held)):
@@ -130,15 +119,10 @@ def _held(machine: Machine, value: Value, name: str) -> Value:
     return tuple(held)
 
 
-def _is_met(machine: Machine, value: Value, kind: Kind) -> bool:
+def _is_met(machine: Machine, value: Value, required: Collection[str]) -> bool:
     """Return whether every batch has what is asked for, and got it in the call that the run is in, or in its calls."""
-    fields = declared_fields(kind.cls)
-    assert fields is not None
-    batches = [machine.batch_at(atom) for atom in value]
-    return all(
-        batch is not None and all(_is_set(batch, name, machine.frame.number) for name in fields.required)
-        for batch in batches
-    )
+    batches, since = map(machine.batch_at, value), machine.frame.number
+    return all(one is not None and all(_is_set(one, name, since) for name in required) for one in batches)
 
 
 def _is_set(batch: BatchObject, name: str, since: int) -> bool:

@@ -154,6 +154,11 @@ Kinds = tuple[Kind, ...]
 """Classes of which a value is of one."""
 
 
+def kinds_of_array(*, torch: bool) -> Kinds:
+    """Return the kinds of an array of numpy or of a tensor of torch."""
+    return (Kind(External("torch.Tensor" if torch else "numpy.ndarray")),)
+
+
 @dataclass(eq=False, slots=True)
 class Class(Atom):
     """A class of the program.

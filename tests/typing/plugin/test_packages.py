@@ -1,4 +1,4 @@
-"""What the run finds in random packages of three modules, mypy reports: all of it, and the same in each order."""
+"""Reports of mypy on random packages of three modules: all findings of the run, the same in every order."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def sample(kept: Path, tmp_path_factory: pytest.TempPathFactory) -> Sample:
 
 @pytest.fixture(scope="module")
 def reported(sample: Sample) -> Report:
-    """What mypy reports of the sample."""
+    """Return the reports of mypy on the sample."""
     return check(sample.folder, sample.cache)
 
 
