@@ -9,7 +9,7 @@ BUDGET = {
     "_core": (12, 1860),
     "_lsp": (26, 2930),
     "_ops": (20, 4080),
-    "_program": (61, 14470),
+    "_program": (57, 14420),
     "_validation": (6, 1080),
     "audit": (18, 4790),
     "bridges": (27, 3560),
@@ -23,7 +23,7 @@ BUDGET = {
     "schema": (18, 3540),
     "testing": (5, 630),
     "training": (14, 2760),
-    "top": (22, 4210),
+    "top": (22, 4250),
     "tests": (706, 100000),
 }
 """Numbers of modules and lines; ``top`` is all modules outside of folders, ``tests`` all tests and programs in them."""

@@ -19,8 +19,8 @@ BEGIN, END = "<!-- made by: make design-docs -->\n", "<!-- until here -->\n"
 
 ORDER = [
     ["_checkers", "_markers", "_names", "_report", "_typing"], ["errors"], ["_core"],
-    ["rules", "_ops", "distributions"], ["conversion", "batch", "sequences"],
-    ["_space_values", "protocols", "episodes", "ragged"], ["pytree", "records"], ["sample_batches"], ["naming"],
+    ["rules", "_ops", "distributions"], ["conversion", "pytree", "sequences"], ["batch"],
+    ["_space_values", "protocols", "episodes", "ragged"], ["records"], ["sample_batches"], ["naming"],
     ["schema"], ["_program"], ["mypy"], ["_validation", "infer", "json_schema"], ["files", "rows"], ["buffers"],
     ["audit"], ["training", "posttraining"], ["bridges", "cli"], ["_lsp", "testing"], ["__init__"], ["pytest_plugin"],
 ]  # fmt: skip

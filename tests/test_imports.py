@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import re
 import subprocess
@@ -40,18 +41,34 @@ def run(code: str) -> str:
 
 def test_the_package_imports_neither_torch_nor_any_other_optional_dependency():
     heavy = ["torch", "pydantic", "jaxtyping", "h5py", "typer", "rich", "mypy", "optree", "gymnasium", "hypothesis"]
-    code = f"import typedbatch, sys; print([m for m in {heavy} if m in sys.modules])"
+    code = f"import sys; from typedbatch import *; print([m for m in {heavy} if m in sys.modules])"
     assert run(code).strip() == "[]"
 
 
-def test_the_package_loads_the_sample_batches_of_rllib_only_when_asked_for():
+def test_the_plugin_and_the_command_line_start_without_numpy():
+    assert run("import sys, typedbatch.mypy, typedbatch.cli.mypy_run; print('numpy' in sys.modules)").strip() == "False"
+
+
+def test_every_room_can_be_imported_first():
+    first = [room for row in rooms.ORDER for room in row if room != "pytest_plugin"]
     code = (
-        "import sys, typedbatch; from typedbatch import naming; from typedbatch.files import save\n"
-        "print([m for m in sys.modules if 'sample_batches' in m], 'SampleBatch' in dir(typedbatch))\n"
-        "from typedbatch import MultiAgentBatch, SampleBatch\n"
-        "print(typedbatch.SampleBatch is SampleBatch, MultiAgentBatch.__module__)"
+        f"import importlib, sys\nfor room in {first}:\n"
+        "    for name in [name for name in sys.modules if name.partition('.')[0] == 'typedbatch']:\n"
+        "        del sys.modules[name]\n"
+        "    importlib.import_module(f'typedbatch.{room}')\n"
     )
-    assert run(code) == "[] True\nTrue typedbatch.sample_batches.multi_agent\n"
+    assert run(code) == ""
+
+
+def test_checkers_are_told_the_modules_that_names_come_from():
+    tree = ast.parse(Path(typedbatch.__file__).read_text(encoding="utf-8"))
+    told = next(node.body for node in tree.body if isinstance(node, ast.If))
+    imports = [node for node in told if isinstance(node, ast.ImportFrom) and node.module != "typedbatch"]
+    homes = {alias.name: node.module for node in imports for alias in node.names}
+    assert homes == vars(typedbatch)["_HOME_OF"]
+    assert sorted(homes) == sorted(typedbatch.__all__)
+    with pytest.raises(AttributeError, match="module 'typedbatch' has no attribute 'Bacth'"):
+        typedbatch.Bacth  # type: ignore[attr-defined]
 
 
 def test_a_batch_of_arrays_works_without_torch_being_imported():

@@ -25,6 +25,7 @@ from typedbatch._ops.numpy_functions import NumpyProtocols
 from typedbatch._ops.widths import Widths, same_widths
 from typedbatch._typing import Index
 from typedbatch.errors import FieldNameError, LeafError, MissingFieldError
+from typedbatch.pytree import register
 
 if TYPE_CHECKING:
     from typedbatch._ops.conversion import Device, Dtype
@@ -584,6 +585,7 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, WithNulls, Display, OpenFields
 
 construct.refuse_on_instances(Batch, "from_rows", "stack", "cat")
 Tree.__plain__ = Batch
+register()
 DynamicBatch = Batch
 
 objects: Final = construct.objects

@@ -17,11 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from typedbatch._core.kinds import listeners, new_sequences, new_tree
+from typedbatch._core.kinds import Sequences, Tree, listeners, new_sequences, new_tree
 from typedbatch._core.meta import meta_of, set_meta
 from typedbatch._ops.equality import same_meta
-from typedbatch.batch import Batch
-from typedbatch.ragged import Ragged
 
 _Flat = tuple[list[Any], Any, tuple[str, ...]]
 """Children of a node, its structure, and the names of the children."""
@@ -36,15 +34,16 @@ def register() -> None:
 
     Repeated calls are harmless.
     """
-    for cls in _family(Batch):
+    for cls in _subclasses(Tree):
         _register(cls, _flatten, partial(_build, cls), f"{cls.__module__}.{cls.__qualname__}")
-    _register(Ragged, _flatten_ragged, _unflatten_ragged, "typedbatch.Ragged")
+    for ragged in type.__subclasses__(Sequences):
+        _register(ragged, _flatten_ragged, partial(_build_ragged, ragged), f"typedbatch.{ragged.__name__}")
 
 
-def _family(cls: type[Batch]) -> Iterable[type[Batch]]:
-    yield cls
+def _subclasses(cls: type[Tree]) -> Iterable[type[Tree]]:
     for child in type.__subclasses__(cls):
-        yield from _family(child)
+        yield child
+        yield from _subclasses(child)
 
 
 def _register(cls: Any, flatten: Callable[[Any], _Flat], unflatten: Callable[[Any, Any], Any], name: str) -> None:
@@ -81,8 +80,8 @@ def _register(cls: Any, flatten: Callable[[Any], _Flat], unflatten: Callable[[An
 class _Meta:
     """Meta of a batch, stored after its names in the structure of a tree, and compared by value."""
 
-    def __init__(self, batch: Batch) -> None:
-        self.batch: Batch = new_tree(Batch, {})
+    def __init__(self, batch: Tree) -> None:
+        self.batch: Tree = new_tree(Tree.__plain__, {})
         set_meta(self.batch, dict(meta_of(batch)))
 
     def __eq__(self, other: object) -> bool:
@@ -95,31 +94,29 @@ class _Meta:
         return f"meta={meta_of(self.batch)}"
 
 
-def _flatten(batch: Batch) -> _Flat:
+def _flatten(batch: Tree) -> _Flat:
     names = tuple(batch.__dict__)
     return list(batch.__dict__.values()), (*names, _Meta(batch)) if meta_of(batch) else names, names
 
 
-def _flatten_ragged(ragged: Ragged[Any]) -> _Flat:
+def _flatten_ragged(ragged: Sequences) -> _Flat:
     lengths: _Lengths = (tuple(ragged.sizes.reshape(-1).tolist()), bool(ragged.sizes.shape))
     return [ragged.values], lengths, ("values",)
 
 
-def _unflatten_ragged(children: Iterable[Any], lengths: _Lengths) -> Ragged[Any]:
+def _build_ragged(cls: type[Sequences], children: Iterable[Any], lengths: _Lengths) -> Any:
     (values,), (sizes, has_rows) = children, lengths
     array = np.array(sizes, np.intp)
-    ragged: Ragged[Any] = new_sequences(Ragged, values, array if has_rows else array.reshape(()))
-    return ragged
+    return new_sequences(cls, values, array if has_rows else array.reshape(()))
 
 
-def _build(cls: type[Batch], leaves: Iterable[Any], names: Sequence[Any]) -> Batch:
+def _build(cls: type[Tree], leaves: Iterable[Any], names: Sequence[Any]) -> Tree:
     # Nothing is converted, since both libraries put placeholders in place of leaves while they transform.
     meta = names[-1] if names and isinstance(names[-1], _Meta) else None
-    batch: Batch = new_tree(cls, dict(zip(names if meta is None else names[:-1], leaves, strict=True)))
+    batch = new_tree(cls, dict(zip(names if meta is None else names[:-1], leaves, strict=True)))
     if meta is not None:
         set_meta(batch, dict(meta_of(meta.batch)))
     return batch
 
 
 listeners.append(register)
-register()

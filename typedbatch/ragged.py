@@ -27,6 +27,7 @@ from typedbatch._ops.indexing import plain_index
 from typedbatch._ops.ragged_rows import take_sequences
 from typedbatch.batch import Batch
 from typedbatch.errors import LeafError, NoLengthError, StructureError, for_each, under
+from typedbatch.pytree import register
 from typedbatch.sequences import Lengths, Packed, Padding, Side
 
 if TYPE_CHECKING:
@@ -360,3 +361,6 @@ def _nested(value: Any, offsets: Any) -> Any:
     if KINDS[type(value)] is not kinds.TENSOR:
         raise LeafError(f"{describe(value)} is not a tensor; call to_torch() on the batch first")
     return torch_side().torch.nested.nested_tensor_from_jagged(value, offsets.to(value.device))
+
+
+register()

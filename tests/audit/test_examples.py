@@ -21,12 +21,8 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(autouse=True)
-def one_thread():
-    threads = torch.get_num_threads()
+def seed():
     torch.manual_seed(0)
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def clean(update: Any, draw: Any, **settings: Any) -> None:

@@ -479,7 +479,6 @@ def check_widths(rank: int) -> None:
 
 
 def in_a_group(rank: int, store: str) -> None:
-    torch.set_num_threads(1)
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=2)
     try:
         for check in (check_broadcast, check_all_gather, check_sequences, check_widths):

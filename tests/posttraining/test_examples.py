@@ -10,7 +10,6 @@ import sys
 from pathlib import Path
 
 import pytest
-import torch
 
 from tests.typing.caches import PLUGIN, warm
 from tests.typing.checkers import CHECKERS, call, command_of
@@ -23,15 +22,7 @@ def rewards(printed: str) -> list[float]:
     return [float(reward) for reward in re.findall(r"mean reward ([\d.]+)", printed)]
 
 
-@pytest.fixture
-def same_threads():
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.quick), 2])
-@pytest.mark.usefixtures("same_threads")
 def test_the_reward_rises(seed, capsys):
     runpy.run_path(str(EXAMPLES / "grpo.py"))["main"](seed)
     first, *_, last = rewards(capsys.readouterr().out)

@@ -7,17 +7,9 @@ import runpy
 from pathlib import Path
 
 import pytest
-import torch
 
 pytestmark = pytest.mark.slow
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
-
-
-@pytest.fixture(autouse=True)
-def same_threads():
-    before = torch.get_num_threads()
-    yield
-    torch.set_num_threads(before)
 
 
 def scores(printed: str) -> list[float]:

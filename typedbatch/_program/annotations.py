@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from typedbatch._program import report, shapes
-from typedbatch._program.arrays.declared import Declared, shape_in
+from typedbatch._program.arrays.declared import Declared, array_of, shape_in
 from typedbatch._program.arrays.dtypes import JAXTYPING, Dtypes, dtype_named
-from typedbatch._program.arrays.held import array_of
 from typedbatch._program.arrays.sizes import Name, named
 from typedbatch._program.arrays.values import Array, Record, Scalar, each
 from typedbatch._program.attributes import Attributes

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Final
 
 from typedbatch._program.arrays import indexing, tables
-from typedbatch._program.arrays.asking import greater
+from typedbatch._program.arrays.arguments import greater
 from typedbatch._program.arrays.distributions import attribute as distribution_attribute
 from typedbatch._program.arrays.sizes import Name, named, number
 from typedbatch._program.arrays.values import Array as Known
@@ -24,7 +24,7 @@ def item(machine: Machine, value: Value, index: Value, node: ast.AST) -> Value |
     """Return an item of an array, or of a tuple that an operation gave; None for other values."""
     held = lift(machine, value) if all(isinstance(atom, (Shaped, Made)) for atom in value) else None
     if isinstance(held, Known):
-        found = tried(machine, node, lambda: indexing.take(held, lift(machine, index)))
+        found = tried(machine, node, lambda: indexing.getitem(held, lift(machine, index)))
         return lower(_named(machine, found) if isinstance(found, Known) else held.shaped(None))
     if isinstance(held, Several):
         return lower(item_at(held, lift(machine, index)))

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from typedbatch._program import array_members, batch_arrays, report, shapes
-from typedbatch._program.arrays.making import DRAWS
+from typedbatch._program.arrays.creation import DRAWS
 from typedbatch._program.arrays.tables import HOLDS_LAYERS, KEEPS_LAYER
 from typedbatch._program.arrays.values import Array as Known
 from typedbatch._program.arrays.values import Layer, Span, bounds_of

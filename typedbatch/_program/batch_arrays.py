@@ -46,7 +46,7 @@ def taken(machine: Machine, index: Value) -> Callable[[Known], Held]:
 
     def take(array: Known) -> Held:
         try:
-            taken = indexing.take(array, held)
+            taken = indexing.getitem(array, held)
         except MismatchError:
             return array.shaped(None)
         if not taken.axes or taken.axes[0].size is not None or array.axes is None or len(taken.axes) != len(array.axes):

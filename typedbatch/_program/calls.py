@@ -6,7 +6,7 @@ import ast
 from typing import Final
 
 from typedbatch._program import array_members, batch_arrays, operations, shapes
-from typedbatch._program.arrays.held import array_of, refined
+from typedbatch._program.arrays.declared import array_of, refined
 from typedbatch._program.arrays.tables import CHANGES_MODULES, KEEPS_LAYER
 from typedbatch._program.arrays.values import Array as Known
 from typedbatch._program.arrays.values import Layer, Record

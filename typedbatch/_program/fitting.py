@@ -6,8 +6,7 @@ import ast
 from collections.abc import Mapping
 from contextlib import suppress
 
-from typedbatch._program.arrays.declared import Declared
-from typedbatch._program.arrays.held import array_of, bind
+from typedbatch._program.arrays.declared import Declared, array_of, bind
 from typedbatch._program.arrays.sizes import Size
 from typedbatch._program.arrays.values import Array, MismatchError, Record
 from typedbatch._program.classes import declared_arrays, library_of, name_of

@@ -9,11 +9,11 @@ from typing import Final
 
 from typedbatch._program.arrays import tables
 from typedbatch._program.arrays.dtypes import INTS, is_in
-from typedbatch._program.arrays.elementwise import BITS, COMPARISONS, binary, in_place, invert
 from typedbatch._program.arrays.layers import contradiction
-from typedbatch._program.arrays.operators import operate
-from typedbatch._program.arrays.sizes import Size
-from typedbatch._program.arrays.values import Arguments, Distribution, Layer, Scalar, Several, names_of
+from typedbatch._program.arrays.pointwise import BITS, COMPARISONS, binary, in_place, invert
+from typedbatch._program.arrays.products import matmul
+from typedbatch._program.arrays.sizes import Size, number
+from typedbatch._program.arrays.values import Arguments, Distribution, Layer, Literal, Many, Scalar, Several, names_of
 from typedbatch._program.arrays.values import Array as Known
 from typedbatch._program.arrays.values import Value as Held
 from typedbatch._program.frames import Call
@@ -179,3 +179,60 @@ def call_member(machine: Machine, receiver: Atom, name: str, call: Call) -> Valu
         return lower(Known(None, None, held.torch))
     operation = tables.METHODS.get(name) or tables.CONVERSIONS[name]
     return lower(tried(machine, call.node, lambda: operation(arguments)), ())
+
+
+def operate(sign: str, one: Held, other: Held) -> Held:
+    """Return the result of an operator between two values.
+
+    Raises:
+        MismatchError: The operation certainly fails, or nobody can have meant its result.
+    """
+    if sign == "@":
+        return matmul(one, other)
+    if isinstance(one, Known) or isinstance(other, Known):
+        return binary(sign, one, other)
+    if isinstance(one, Size) and isinstance(other, Size):
+        return _of_sizes(sign, one, other)
+    if _is_number(one) and _is_number(other):
+        return Scalar()
+    if sign == "+" and isinstance(one, Several) and isinstance(other, Several):
+        return Several(one.items + other.items, one.listed)
+    if sign == "*" and isinstance(one, Several) and isinstance(other, Size):
+        return _times(one, other)
+    return _times(other, one) if sign == "*" and isinstance(other, Several) and isinstance(one, Size) else None
+
+
+def _of_sizes(sign: str, one: Size, other: Size) -> Held:
+    if sign in ("//", "%"):
+        if other.number == 0:
+            return None
+        return one // other if sign == "//" else one % other
+    if sign == "**":
+        power = other.number
+        return _power(one, power) if power is not None and 0 <= power < 5 else Scalar()
+    if sign == "/":
+        return Scalar()
+    operations: dict[str, Callable[[], Size]] = {
+        "+": lambda: one + other,
+        "-": lambda: one - other,
+        "*": lambda: one * other,
+    }
+    return operations[sign]() if sign in operations else None
+
+
+def _power(base: Size, times: int) -> Size:
+    out = number(1)
+    for _ in range(times):
+        out = out * base
+    return out
+
+
+def _times(items: Several, times: Size) -> Held:
+    count = times.number
+    if count is not None and 0 <= count * len(items.items) <= 64:
+        return Several(items.items * count, items.listed)
+    return Many(items.items[0]) if len(items.items) == 1 else None
+
+
+def _is_number(value: Held) -> bool:
+    return isinstance(value, (Size, Scalar)) or (isinstance(value, Literal) and isinstance(value.value, (float, bool)))

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Callable
 from typing import Final
 
-from typedbatch._program.arrays.asking import MOST
+from typedbatch._program.arrays.arguments import MOST
 from typedbatch._program.arrays.dtypes import dtype_named, of_python
 from typedbatch._program.arrays.sizes import Size, number
 from typedbatch._program.arrays.values import (

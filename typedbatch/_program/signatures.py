@@ -7,8 +7,7 @@ from typing import Final
 
 from typedbatch._program import shapes
 from typedbatch._program.annotations import OF_ELEMENTS, Annotations
-from typedbatch._program.arrays.declared import Declared
-from typedbatch._program.arrays.held import array_of, bind, learn_run
+from typedbatch._program.arrays.declared import Declared, array_of, bind, learn_run
 from typedbatch._program.arrays.sizes import Name, named
 from typedbatch._program.arrays.values import Array as Known
 from typedbatch._program.arrays.values import MismatchError, Record

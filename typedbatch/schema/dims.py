@@ -15,8 +15,6 @@ from functools import lru_cache
 from types import CodeType
 from typing import Any, Final
 
-import numpy as np
-
 from typedbatch.errors import DeclarationError
 
 ROWS = "N"
@@ -251,6 +249,8 @@ def broadcast(known: Several | None, sizes: tuple[int, ...], may: bool) -> Sever
     may_too, before = known
     if not may and not may_too:
         return known if sizes == before else None
+    import numpy as np  # The mypy plugin, which reads shapes, does without it.
+
     try:
         together = np.broadcast_shapes(before, sizes)
     except ValueError:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from typedbatch._program.arrays.making import DRAWS
+from typedbatch._program.arrays.creation import DRAWS
 from typedbatch._program.arrays.sizes import number
 from typedbatch._program.arrays.values import Arguments, Array, Literal, Several, Value
 

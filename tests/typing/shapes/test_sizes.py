@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from typedbatch._program.arrays.asking import greater, nonzero, not_negative
+from typedbatch._program.arrays.arguments import greater, nonzero, not_negative
 from typedbatch._program.arrays.sizes import Name, Size, differ, named, number
 
 DECLARED = [Name(text, 1, declared=True) for text in "AB"]

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from typedbatch._program.arrays.indexing import take
+from typedbatch._program.arrays.indexing import getitem
 from typedbatch._program.arrays.sizes import Name, Size, named, number
 from typedbatch._program.arrays.values import Array, Axis, Literal, Span
 
@@ -38,7 +38,7 @@ def bound(part: Size | Literal, numbers: Mapping[Name, int]) -> int | None:
 
 def known(size: Size, start: Size | Literal, stop: Size | Literal, step: Size | Literal = NOT_GIVEN) -> Size | None:
     """Return what is known of the length of a slice."""
-    out = take(Array((Axis(size),), None, torch=False), Span(start, stop, step))
+    out = getitem(Array((Axis(size),), None, torch=False), Span(start, stop, step))
     assert isinstance(out, Array)
     assert out.axes is not None
     return out.axes[0].size

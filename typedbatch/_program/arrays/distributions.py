@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from typedbatch._program.arrays.elementwise import broadcast
+from typedbatch._program.arrays.pointwise import broadcast
 from typedbatch._program.arrays.sizes import Size
 from typedbatch._program.arrays.values import (
     Arguments,

@@ -1,20 +1,38 @@
-"""Indexing: the shape of ``x[index]``, and the indices that an array cannot take."""
+"""Indexing, ``x[index]``, and selection by indices, masks or diagonals: gather, scatter, take, nonzero, diagonal."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from typedbatch._program.arrays.asking import not_negative
-from typedbatch._program.arrays.dtypes import BOOL, FLOATS, is_in
-from typedbatch._program.arrays.elementwise import broadcast
+from typedbatch._program.arrays.arguments import (
+    Axes,
+    UnsureError,
+    apart,
+    array_and_axes,
+    array_of,
+    axes_of,
+    flag_of,
+    greater,
+    integers,
+    not_negative,
+    of_torch,
+    place_in,
+    understood,
+    whole_of,
+)
+from typedbatch._program.arrays.dtypes import BOOL, FLOATS, is_in, told
+from typedbatch._program.arrays.pointwise import broadcast
 from typedbatch._program.arrays.sizes import Size, differ, number
 from typedbatch._program.arrays.values import (
     ASKED,
     UNKNOWN,
+    Arguments,
     Array,
     Axis,
     Literal,
     MismatchError,
+    Operation,
+    Scalar,
     Several,
     Span,
     Value,
@@ -25,7 +43,7 @@ from typedbatch._program.arrays.values import (
 ONE = number(1)
 
 
-def take(array: Array, index: Value) -> Array:
+def getitem(array: Array, index: Value) -> Array:
     """Return the result of ``array[index]``.
 
     Raises:
@@ -57,7 +75,7 @@ def assign(array: Array, index: Value, value: Value) -> Value:
     Raises:
         MismatchError: The value cannot be broadcast to the target.
     """
-    target = take(array, index)
+    target = getitem(array, index)
     if not isinstance(value, Array) or value.axes is None or target.axes is None or value.torch != array.torch:
         return target
     extra = value.axes[: max(0, len(value.axes) - len(target.axes))]
@@ -218,3 +236,272 @@ def _place(size: Size, bound: Size, *, is_end: bool = False) -> Size | None:
 def _is_certain(size: Size) -> bool:
     """Return whether a size is certainly 0 or more, if each name is 1 or more."""
     return not any(name.opaque for name in size.names()) and not_negative(size)
+
+
+_INDEX = ("index", "indices")
+
+
+def _index(arguments: Arguments, place: int, what: str) -> Array:
+    index = array_of(arguments, place, *_INDEX)
+    if is_in(index.dtypes, FLOATS):
+        raise MismatchError(f"{what}: an index of {told(index.dtypes)}", dtype=True)
+    return index
+
+
+def _require_inside(index: Axes, axes: Axes, at: int, what: str) -> None:
+    """Refuse an index of another rank than the array, or one that is larger along an axis other than its own."""
+    text = f"{what}: an index of {shown(index)} for {shown(axes)}"
+    if len(index) != len(axes):
+        if not index or not axes:
+            raise UnsureError
+        raise MismatchError(f"{text}: {len(index)} axes against {len(axes)}")
+    for place, (one, other) in enumerate(zip(index, axes, strict=True)):
+        if place == at or one.size is None or other.size is None or not apart(one, other):
+            continue
+        if not greater(other.size, one.size):
+            raise MismatchError(f"{text}: {one.size} against {other.size}")
+
+
+@understood(3, "dim", *_INDEX, "sparse_grad")
+def gather(arguments: Arguments) -> Value:
+    """Return the result of ``gather(x, dim, index)``, whose shape is that of the index."""
+    array, index = array_of(arguments), _index(arguments, 2, "gather")
+    axes, shape = axes_of(array), axes_of(index)
+    at = place_in(axes, whole_of(arguments, 0, 1, "dim"), "gather")
+    _require_inside(shape, axes, at, "gather")
+    return array.shaped([Axis(axis.size) for axis in shape])
+
+
+def _scatter(what: str) -> Operation:
+    @understood(5, "dim", *_INDEX, "src", "value", "reduce", "include_self")
+    def call(arguments: Arguments) -> Value:
+        array, index = array_of(arguments), _index(arguments, 2, what)
+        axes, source = axes_of(array), arguments.get(3, "src", "value")
+        at = place_in(axes, whole_of(arguments, 0, 1, "dim"), what)
+        if index.axes is not None:
+            _require_inside(index.axes, axes, at, what)
+            if isinstance(source, Array) and source.axes is not None:
+                _require_inside(index.axes, source.axes, -1, what)
+        return array
+
+    return call
+
+
+def _put(what: str) -> Operation:
+    """Return the operation ``index_add(x, dim, index, source)``, whose source is like ``x`` with one row per index."""
+
+    @understood(4, "dim", *_INDEX, "source", "alpha")
+    def call(arguments: Arguments) -> Value:
+        array, index = array_of(arguments), _index(arguments, 2, what)
+        axes, source = axes_of(array), arguments.get(3, "source")
+        at = place_in(axes, whole_of(arguments, 0, 1, "dim"), what)
+        if not isinstance(source, Array) or source.axes is None or index.axes is None or len(index.axes) != 1:
+            return array
+        expected = (*axes[:at], index.axes[0], *axes[at + 1 :])
+        if what == "index_copy" and not source.axes and len(axes) == 1:
+            return array  # A number is copied to one position.
+        if len(source.axes) != len(axes) or any(map(apart, source.axes, expected)):
+            raise MismatchError(f"{what}: {shown(source.axes)} is added, {shown(expected)} is expected")
+        return array
+
+    return call
+
+
+@understood(3, *_INDEX, "arr", "dim", "axis")
+def take_along(arguments: Arguments) -> Value:
+    """Return the result of ``take_along_dim(x, index, dim)``, ``take_along_axis``; all other axes are broadcast."""
+    array, index = array_of(arguments, 0, "input", "arr"), _index(arguments, 1, "take_along_dim")
+    axes, shape = axes_of(array), axes_of(index)
+    if not arguments.has(2, "dim", "axis") or is_none(arguments.get(2, "dim", "axis")):
+        raise UnsureError
+    at = place_in(axes, whole_of(arguments, 0, 2, "dim", "axis"), "take_along_dim")
+    if len(axes) != len(shape):
+        raise MismatchError(
+            f"take_along_dim: an index of {shown(shape)} for {shown(axes)}: {len(shape)} axes against {len(axes)}"
+        )
+    return array.shaped(
+        [
+            Axis(two.size) if place == at else _together(one, two, f"{shown(shape)} for {shown(axes)}")
+            for place, (one, two) in enumerate(zip(axes, shape, strict=True))
+        ]
+    )
+
+
+def _together(one: Axis, other: Axis, what: str) -> Axis:
+    if one.one or other.one:
+        return Axis(other.size if one.one else one.size)
+    if apart(one, other):
+        raise MismatchError(f"take_along_dim: an index of {what}: {other.size} against {one.size}")
+    return Axis(one.size) if one.size == other.size else UNKNOWN
+
+
+@understood(3, "dim", *_INDEX)
+def index_select(arguments: Arguments) -> Value:
+    """Return the result of ``index_select(x, dim, index)``."""
+    array, index = array_of(arguments), axes_of(_index(arguments, 2, "index_select"))
+    axes = axes_of(array)
+    at = place_in(axes, whole_of(arguments, 0, 1, "dim"), "index_select")
+    if len(index) > 1:
+        raise MismatchError(f"index_select: an index of {shown(index)}, one axis is expected")
+    return array.shaped([*axes[:at], index[0] if index else Axis(number(1)), *axes[at + 1 :]])
+
+
+@understood(4, "dim", "start", "length")
+def narrow(arguments: Arguments) -> Value:
+    """Return the result of ``narrow(x, dim, start, length)``."""
+    array, length = array_of(arguments), arguments.get(3, "length")
+    axes = axes_of(array)
+    at = place_in(axes, whole_of(arguments, 0, 1, "dim"), "narrow")
+    return array.shaped([*axes[:at], Axis(length if isinstance(length, Size) else None), *axes[at + 1 :]])
+
+
+@understood(3, *_INDEX, "axis")
+def take(arguments: Arguments) -> Value:
+    """Return the result of ``take(x, index)``, and of ``take(x, index, axis)`` in numpy."""
+    array, index = array_of(arguments), arguments.get(1, *_INDEX)
+    shape = () if isinstance(index, Size) and not arguments.torch else axes_of(_index(arguments, 1, "take"))
+    if not arguments.has(2, "axis") or is_none(arguments.get(2, "axis")):
+        return array.shaped(shape)
+    axes = axes_of(array)
+    at = place_in(axes, whole_of(arguments, 0, 2, "axis"), "take")
+    return array.shaped([*axes[:at], *shape, *axes[at + 1 :]])
+
+
+@understood(2, "mask")
+def masked_select(arguments: Arguments) -> Value:
+    """Return the result of ``masked_select(x, mask)``."""
+    return array_of(arguments).shaped((UNKNOWN,))
+
+
+@understood(1, "as_tuple", array=False)
+def nonzero(arguments: Arguments) -> Value:
+    """Return the result of ``nonzero(x)``, one row per element; in numpy and with ``as_tuple``, one array per axis."""
+    axes = axes_of(array_of(arguments))
+    if not arguments.torch or flag_of(arguments, -1, "as_tuple"):
+        if not axes:
+            raise UnsureError
+        return Several((Array((UNKNOWN,), integers(arguments), arguments.torch),) * len(axes))
+    return argwhere(arguments)
+
+
+@understood(1, "as_tuple")
+def argwhere(arguments: Arguments) -> Value:
+    """Return the result of ``argwhere(x)``, one row per element that is not 0."""
+    rank = len(axes_of(array_of(arguments)))
+    return Array((UNKNOWN, Axis(number(rank))), integers(arguments), arguments.torch)
+
+
+@understood(3, "sorted_sequence", "input", "v", "right", "side", array=False)
+def searchsorted(arguments: Arguments) -> Value:
+    """Return the result of ``searchsorted(sorted, values)``, one index per value."""
+    values = arguments.get(1, "input", "v")
+    if isinstance(values, (Size, Scalar)):
+        return Array((), integers(arguments), arguments.torch)
+    array = array_of(arguments, 1, "input", "v")
+    return Array(array.axes, integers(arguments), arguments.torch)
+
+
+@understood(3, "weights", "minlength")
+def bincount(arguments: Arguments) -> Value:
+    """Return the result of ``bincount(x)``."""
+    weighted = arguments.has(1, "weights") and not is_none(arguments.get(1, "weights"))
+    return Array((UNKNOWN,), None if weighted else integers(arguments), arguments.torch)
+
+
+@understood(1, "ar", "sorted", array=False)
+def unique(arguments: Arguments) -> Value:
+    """Return the result of ``unique(x)`` alone, without counts or inverse."""
+    return array_of(arguments, 0, "input", "ar").shaped((UNKNOWN,))
+
+
+@understood(4, "offset", "dim1", "dim2", "axis1", "axis2")
+def diagonal(arguments: Arguments) -> Value:
+    """Return the result of ``diagonal(x, offset, dim1, dim2)``, whose last axis is the diagonal."""
+    array, axes = array_and_axes(arguments)
+    one, other = (
+        place_in(axes, whole_of(arguments, default, place, *names), "diagonal")
+        for default, place, names in ((0, 2, ("dim1", "axis1")), (1, 3, ("dim2", "axis2")))
+    )
+    if one == other:
+        raise MismatchError(f"diagonal: axis {one} twice")
+    along = _diagonal(axes[one], axes[other], whole_of(arguments, 0, 1, "offset"))
+    return array.shaped([*(axis for at, axis in enumerate(axes) if at not in (one, other)), along])
+
+
+def _diagonal(one: Axis, other: Axis, offset: int) -> Axis:
+    if one.size is None or other.size is None:
+        return UNKNOWN
+    if one.size.number is not None and other.size.number is not None:
+        rows, columns = one.size.number + min(offset, 0), other.size.number - max(offset, 0)
+        return Axis(number(max(0, min(rows, columns))))
+    return Axis(one.size) if one.size == other.size and not offset else UNKNOWN
+
+
+@understood(2, "v", "k", "diagonal")
+def diag(arguments: Arguments) -> Value:
+    """Return the result of ``diag(x, offset)``: a matrix for a vector, the diagonal for a matrix."""
+    array = array_of(arguments, 0, "input", "v")
+    axes, offset = axes_of(array), whole_of(arguments, 0, 1, "k", "diagonal")
+    if len(axes) == 1:
+        size = axes[0].size
+        return array.shaped((Axis(None if size is None else size + number(abs(offset))),) * 2)
+    if len(axes) != 2:
+        raise MismatchError(f"diag: {shown(axes)} has {len(axes)} axes, 1 or 2 are expected")
+    return array.shaped((_diagonal(*axes, offset),))
+
+
+@understood(4, "offset", "dim1", "dim2")
+def diag_embed(arguments: Arguments) -> Value:
+    """Return the result of ``diag_embed(x)``, whose last two axes have the last axis of ``x`` as their diagonal."""
+    array, axes = array_and_axes(arguments)
+    if len(arguments.given) > 1 or arguments.named or not axes:
+        raise UnsureError
+    return array.shaped((*axes, Axis(axes[-1].size)))
+
+
+@understood(4, "weight", "padding_idx", "max_norm")
+def embedding(arguments: Arguments) -> Value:
+    """Return the result of ``embedding(index, weight)``, one row of the weights per index."""
+    index, weight = array_of(arguments), array_of(arguments, 1, "weight")
+    if is_in(index.dtypes, FLOATS):
+        raise MismatchError(f"embedding: an index of {told(index.dtypes)}", dtype=True)
+    shape, rows = axes_of(index), axes_of(weight)
+    if len(rows) != 2:
+        raise MismatchError(f"embedding: weights of {shown(rows)}, two axes are expected")
+    return weight.shaped((*shape, rows[1]))
+
+
+_TORCH: dict[str, Callable[[Arguments], Value]] = {
+    "gather": gather,
+    "scatter": _scatter("scatter"),
+    "scatter_add": _scatter("scatter_add"),
+    "scatter_reduce": _scatter("scatter_reduce"),
+    "index_add": _put("index_add"),
+    "index_copy": _put("index_copy"),
+    "take_along_dim": take_along,
+    "index_select": index_select,
+    "masked_select": masked_select,
+    "narrow": narrow,
+    "diag_embed": diag_embed,
+}
+_BOTH: dict[str, Operation] = {
+    "take": take,
+    "nonzero": nonzero,
+    "argwhere": argwhere,
+    "bincount": bincount,
+    "unique": unique,
+    "diagonal": diagonal,
+    "diag": diag,
+}
+FUNCTIONS: dict[str, Operation] = {
+    **{name: of_torch(call) for name, call in _TORCH.items()},
+    **_BOTH,
+    "take_along_axis": take_along,
+    "searchsorted": searchsorted,
+    "embedding": of_torch(embedding),
+}
+METHODS: dict[str, Operation] = {
+    **{name: of_torch(call) for name, call in _TORCH.items()},
+    **_BOTH,
+    "searchsorted": searchsorted,
+}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from typedbatch._program.arrays.asking import (
+from typedbatch._program.arrays.arguments import (
     MOST,
     Axes,
     UnsureError,
@@ -24,7 +24,7 @@ from typedbatch._program.arrays.asking import (
     whole_of,
 )
 from typedbatch._program.arrays.dtypes import of_arithmetic
-from typedbatch._program.arrays.elementwise import broadcast
+from typedbatch._program.arrays.pointwise import broadcast
 from typedbatch._program.arrays.sizes import Size, differ, number
 from typedbatch._program.arrays.values import (
     ASKED,

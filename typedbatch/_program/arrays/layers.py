@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from typedbatch._program.arrays import losses, windows
-from typedbatch._program.arrays.arranging import flatten, unflatten
-from typedbatch._program.arrays.asking import (
+from typedbatch._program.arrays import convolution, losses
+from typedbatch._program.arrays.arguments import (
     Axes,
     UnsureError,
     apart,
@@ -20,9 +19,11 @@ from typedbatch._program.arrays.asking import (
     sized,
     understood,
 )
-from typedbatch._program.arrays.elementwise import broadcast
+from typedbatch._program.arrays.convolution import Constructor, of_input
+from typedbatch._program.arrays.indexing import embedding
 from typedbatch._program.arrays.joining import glu
-from typedbatch._program.arrays.picking import embedding
+from typedbatch._program.arrays.pointwise import broadcast
+from typedbatch._program.arrays.reshaping import flatten, unflatten
 from typedbatch._program.arrays.sizes import Size, number
 from typedbatch._program.arrays.values import (
     ASKED,
@@ -38,7 +39,6 @@ from typedbatch._program.arrays.values import (
     Value,
     sizes_of,
 )
-from typedbatch._program.arrays.windows import Constructor, of_input
 
 
 def require_last(array: Array, shape: Value, name: str) -> Array:
@@ -348,7 +348,7 @@ _SAME: Final[Sequence[str]] = (
 )  # fmt: skip
 LAYERS: Final[dict[str, Constructor]] = {
     **dict.fromkeys(_SAME, of_input(lambda made, array: array.typed(None))),
-    **windows.LAYERS,
+    **convolution.LAYERS,
     **{
         f"BatchNorm{dims}d": _normal_of_channels(f"BatchNorm{dims}d", 0, 2 if dims == 1 else dims + 2, "num_features")
         for dims in (1, 2, 3)

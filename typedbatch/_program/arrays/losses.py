@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from typedbatch._program.arrays.asking import (
+from typedbatch._program.arrays.arguments import (
     Axes,
     UnsureError,
     apart,
@@ -17,7 +17,7 @@ from typedbatch._program.arrays.asking import (
     whole_of,
 )
 from typedbatch._program.arrays.dtypes import BOOL, FLOATS, INTS, Dtypes, is_in, of_arithmetic, told
-from typedbatch._program.arrays.elementwise import broadcast
+from typedbatch._program.arrays.pointwise import broadcast
 from typedbatch._program.arrays.values import (
     ASKED,
     UNKNOWN,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from typedbatch._program.arrays.asking import (
+from typedbatch._program.arrays.arguments import (
     Axes,
     UnsureError,
     apart,
@@ -18,7 +18,7 @@ from typedbatch._program.arrays.asking import (
     understood,
 )
 from typedbatch._program.arrays.dtypes import BOOL, FLOATS, INTS, Dtypes, is_in, of_arithmetic, told
-from typedbatch._program.arrays.elementwise import broadcast
+from typedbatch._program.arrays.pointwise import broadcast
 from typedbatch._program.arrays.sizes import Size, number
 from typedbatch._program.arrays.values import (
     ASKED,

@@ -5,36 +5,35 @@ from __future__ import annotations
 from typing import Final
 
 from typedbatch._program.arrays import (
-    arranging,
-    converting,
+    convolution,
+    creation,
     distributions,
-    elementwise,
+    indexing,
     joining,
     layers,
     losses,
-    making,
-    picking,
+    pointwise,
     products,
-    reducing,
-    windows,
+    reductions,
+    reshaping,
 )
 from typedbatch._program.arrays.sizes import number
 from typedbatch._program.arrays.values import Arguments, Array, DType, Layer, Operation, Several, Value
 
 _ROOMS = (
-    *(elementwise, making, joining, reducing, arranging, picking, losses, products),
-    *(windows, layers),
+    *(pointwise, creation, joining, reductions, reshaping, indexing, losses, products),
+    *(convolution, layers),
 )
 
 FUNCTIONS: Final[dict[str, Operation]] = {name: call for room in _ROOMS for name, call in room.FUNCTIONS.items()}
 """Functions of numpy, torch and torch.nn.functional."""
 METHODS: Final[dict[str, Operation]] = {name: call for room in _ROOMS for name, call in room.METHODS.items()}
 """Methods of arrays and tensors that compute."""
-CONVERSIONS: Final = converting.METHODS
+CONVERSIONS: Final = creation.CONVERSIONS
 """Methods of arrays and tensors that convert."""
 OF_DISTRIBUTIONS: Final = distributions.METHODS
 """Methods of distributions."""
-ATTRIBUTES: Final[dict[str, Operation]] = arranging.ATTRIBUTES
+ATTRIBUTES: Final[dict[str, Operation]] = reshaping.ATTRIBUTES
 """``x.T``, ``x.mT``."""
 RESHAPED_IN_PLACE: Final = frozenset(
     {"unsqueeze_", "squeeze_", "t_", "transpose_", "swapaxes_", "resize_", "resize", "resize_as_", "set_"}
@@ -76,7 +75,7 @@ def operation_named(name: str) -> tuple[Operation, bool] | None:
     if home in _HOMES:
         found, torch = FUNCTIONS.get(last), home != "numpy"
     elif home == "numpy.random":
-        found, torch = making.DRAWS.get(last), False
+        found, torch = creation.DRAWS.get(last), False
     elif home == "einops":
         found, torch = products.EINOPS_FUNCTIONS.get(last), True
     elif home.startswith("torch.distributions"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from typedbatch._program.arrays.asking import (
+from typedbatch._program.arrays.arguments import (
     Axes,
     UnsureError,
     array_of,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from typedbatch._program.arrays import elementwise
-from typedbatch._program.arrays.asking import (
+from typedbatch._program.arrays import pointwise
+from typedbatch._program.arrays.arguments import (
     FLOAT64,
     INT64,
     Axes,
@@ -154,7 +154,7 @@ def _found(what: str, typed: _Typed) -> Operation:
         array = array_of(arguments)
         other = arguments.get(1, "other", *_AXIS)
         if isinstance(other, Array) and what != "median":
-            return elementwise.FUNCTIONS["maximum"](arguments)
+            return pointwise.FUNCTIONS["maximum"](arguments)
         if not isinstance(other, Size):
             return None
         axes = axes_of(array)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from typedbatch._program.arrays.asking import (
+from typedbatch._program.arrays.arguments import (
     Axes,
     UnsureError,
     array_and_axes,
