@@ -1,4 +1,4 @@
-"""Costs of ``import typedbatch`` in a fresh interpreter, and the modules that it leaves out."""
+"""Costs of ``from typedbatch import *`` in a fresh interpreter, and the modules that it leaves out."""
 
 from __future__ import annotations
 
@@ -38,15 +38,15 @@ def measure_imports() -> Imports:
         def seconds(code: str) -> float:
             return seconds_of_process([sys.executable, "-c", code], environment=environment)
 
-        seconds("import typedbatch")
+        seconds("from typedbatch import *")
         for _ in range(ROUNDS):
             bare = seconds("pass")
             numpy.append(seconds("import numpy") - bare)
-            typedbatch.append(seconds("import typedbatch") - bare)
+            typedbatch.append(seconds("from typedbatch import *") - bare)
     ratio = summary([ours / floor for ours, floor in zip(typedbatch, numpy, strict=True)])
     return Imports(statistics.median(numpy), statistics.median(typedbatch), ratio, _loaded())
 
 
 def _loaded() -> list[str]:
-    code = f"import sys, typedbatch; print(*sorted(sys.modules.keys() & {set(HEAVY)}))"
+    code = f"import sys; from typedbatch import *; print(*sorted(sys.modules.keys() & {set(HEAVY)}))"
     return subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout.split()

@@ -192,7 +192,8 @@ def test_the_environment_sets_the_level(value: str, printed: str):
 
 def test_a_mistake_in_the_environment_is_not_passed_over():
     env = {**os.environ, "TYPEDBATCH_CHECK": "vlaues"}
-    run = subprocess.run([sys.executable, "-c", "from typedbatch import validate"], env=env, capture_output=True, text=True)
+    code = "from typedbatch import validate"
+    run = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
     assert "TYPEDBATCH_CHECK is 'vlaues'; the levels are 'off', 'structure', 'values'" in run.stderr
 
 
