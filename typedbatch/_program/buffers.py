@@ -7,9 +7,10 @@ from typing import Final
 from typedbatch._program import report
 from typedbatch._program.frames import Call
 from typedbatch._program.heap import BufferObject, Field
+from typedbatch._program.judge import has_in, made_at
 from typedbatch._program.library import join
 from typedbatch._program.machine import Machine
-from typedbatch._program.needs import has_in, lacks, made_at
+from typedbatch._program.needs import lacks
 from typedbatch._program.values import ARRAY, UNKNOWN, Atom, Class, External, Ref, Value, union
 
 _ROLLOUT: Final = ("obs", "act", "rew", "terminated", "truncated")

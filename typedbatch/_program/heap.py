@@ -383,15 +383,15 @@ def _joined(one: Object, other: Object, condition: Condition | None) -> Object:
     elif isinstance(joined, DictObject) and isinstance(other, DictObject):
         joined.rest = union(joined.rest, other.rest)
         joined.is_exact &= other.is_exact and joined.items.keys() == other.items.keys()
-        joined.items = dict(_joined_values(joined.items, other.items))
+        joined.items = _joined_values(joined.items, other.items)
     elif isinstance(joined, InstanceObject) and isinstance(other, InstanceObject):
         inherited = {name: _inherited(one, name) for name in joined.attributes.keys() ^ other.attributes.keys()}
-        joined.attributes = dict(_joined_values(joined.attributes, other.attributes))
+        joined.attributes = _joined_values(joined.attributes, other.attributes)
         joined.attributes.update({name: union(joined.attributes[name], more) for name, more in inherited.items()})
     elif isinstance(joined, BufferObject) and isinstance(other, BufferObject):
         joined.rows = union(joined.rows, other.rows)
     elif isinstance(joined, ScopeObject) and isinstance(other, ScopeObject):
-        joined.names = dict(_joined_values(joined.names, other.names))
+        joined.names = _joined_values(joined.names, other.names)
         joined.elsewhere |= other.elsewhere
     return joined
 
@@ -423,6 +423,10 @@ def _joined_fields(one: BatchObject, other: BatchObject, condition: Condition | 
             yield name, Field(value, not unsure, same, place, activation=min(mine.activation, theirs.activation))
 
 
-def _joined_values(one: dict[K, Value], other: dict[K, Value]) -> Iterator[tuple[K, Value]]:
-    for name in one | other:
-        yield name, union(one.get(name, ()), other.get(name, ()))
+def _joined_values(one: dict[K, Value], other: dict[K, Value]) -> dict[K, Value]:
+    joined = dict(one)
+    for name, theirs in other.items():
+        mine = one.get(name, ())
+        if mine is not theirs:
+            joined[name] = union(mine, theirs)
+    return joined

@@ -15,7 +15,7 @@ import numpy as np
 
 from typedbatch._program import report
 from typedbatch._program.classes import attribute_of, declared_fields, name_of
-from typedbatch._program.heap import Field
+from typedbatch._program.heap import Field, Place
 from typedbatch._program.machine import Machine
 from typedbatch._program.near import near_miss
 from typedbatch._program.shipped import MEMBERS, shipped
@@ -41,14 +41,12 @@ def read_field(
     """
     found: list[Value] = []
     lacking: list[Ref] = []
-    names: set[str] = set()
     is_known, is_maybe = True, False
     for atom in value:
         batch = machine.batch_at(atom)
         if batch is None or not isinstance(atom, Ref):
             is_known = is_known and is_none(atom)
             continue
-        names |= batch.names
         field = batch.fields.get(name)
         is_field = field is not None or is_asked or (is_item and name in MEMBERS)
         member = None if is_field else member_of(machine, atom, name, node)
@@ -74,10 +72,21 @@ def read_field(
                 is_known = name not in OF_VALUES and bool(is_near)
     if is_known and node is not None and not is_asked:
         if lacking and not is_maybe:
-            _report_missing(machine, lacking, name, names, node)
+            _report_missing(machine, lacking, name, has_in(machine, value), node)
         elif is_maybe and not lacking and len(value) == 1:
             report_maybe(machine, value[0], name, node)
     return union(*found) or UNKNOWN
+
+
+def has_in(machine: Machine, value: Value) -> set[str]:
+    """Return the names of the fields of batches."""
+    return {name for atom in value if (batch := machine.batch_at(atom)) is not None for name in batch.names}
+
+
+def made_at(machine: Machine, value: Value) -> Place | None:
+    """Return where the first of the batches is made."""
+    batches = (machine.batch_at(atom) for atom in value)
+    return next((batch.place for batch in batches if batch is not None and batch.place is not None), None)
 
 
 def _report_missing(machine: Machine, lacking: list[Ref], name: str, names: Collection[str], node: ast.AST) -> None:
@@ -100,8 +109,7 @@ def _report_missing(machine: Machine, lacking: list[Ref], name: str, names: Coll
         text = report.missing(name, [near], owner, at) if near else report.unmade(name, vocabulary.names, owner, at)
     else:
         machine.leave_to_handler()
-    made = next((batch.place for batch in batches if batch is not None and batch.place is not None), None)
-    if machine.report(node, report.FIELD, text, [name], made):
+    if machine.report(node, report.FIELD, text, [name], made_at(machine, tuple(lacking))):
         assume(machine, tuple(lacking), [name])
 
 

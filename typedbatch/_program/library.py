@@ -17,9 +17,9 @@ from typedbatch._program.classes import declared_fields, name_of
 from typedbatch._program.fitting import fit_extended, fit_fields
 from typedbatch._program.frames import Call
 from typedbatch._program.heap import BatchObject, BufferObject, DictObject, Field, ListObject
-from typedbatch._program.judge import assume, read_field
+from typedbatch._program.judge import assume, has_in, made_at, read_field
 from typedbatch._program.machine import Machine
-from typedbatch._program.needs import has_in, lacks, made_at, need
+from typedbatch._program.needs import lacks, need
 from typedbatch._program.shipped import MEMBERS, declared_by, name_in_full, parameters_of, shipped
 from typedbatch._program.swapped import RETURNED, check_arguments
 from typedbatch._program.values import (

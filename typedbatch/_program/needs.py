@@ -11,8 +11,8 @@ from typedbatch._program.arrays.values import Array as Known
 from typedbatch._program.arrays.values import Scalar
 from typedbatch._program.classes import PLAIN_BASES, base_names, declared_fields, declared_kinds, name_of
 from typedbatch._program.fitting import fit_handed
-from typedbatch._program.heap import BatchObject, InstanceObject, Place
-from typedbatch._program.judge import assume, report_maybe
+from typedbatch._program.heap import BatchObject, InstanceObject
+from typedbatch._program.judge import assume, has_in, made_at, report_maybe
 from typedbatch._program.machine import Machine
 from typedbatch._program.shipped import shipped
 from typedbatch._program.values import Array, Atom, Class, External, Kind, Kinds, Literal, Ref, Shaped, Value, is_none
@@ -178,14 +178,3 @@ def _shown(kind: Kind) -> str:
 
 def _with_article(name: str) -> str:
     return f"an {name}" if name[:1] in "AEIOUaeiou" else f"a {name}"
-
-
-def has_in(machine: Machine, value: Value) -> set[str]:
-    """Return the names of the fields of batches."""
-    return {name for atom in value if (batch := machine.batch_at(atom)) is not None for name in batch.names}
-
-
-def made_at(machine: Machine, value: Value) -> Place | None:
-    """Return where the first of the batches is made."""
-    batches = (machine.batch_at(atom) for atom in value)
-    return next((batch.place for batch in batches if batch is not None and batch.place is not None), None)

@@ -442,6 +442,7 @@ class Statements(Contexts):
         return {
             name: tuple(atom for atom in value if isinstance(atom, Ref) and atom not in before.names.get(name, ()))
             for name, value in after.names.items()
+            if value is not before.names.get(name)
         }
 
     def _break(self, node: ast.Break | ast.While) -> None:
