@@ -698,7 +698,7 @@ def test_values_outside_the_mask_have_no_effect():
         right(self, made)
 
     speaker = put(Speaker(), "update", update)
-    says(audit(speaker.update, speaker.batch()), "TB511 replay-differs", "values outside loss_mask have an effect")
+    says(audit(speaker.update, speaker.batch()), "TB511 replay-differs", "advantages outside loss_mask has an effect")
 
 
 def test_an_argument_that_must_not_matter():

@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
-import select
-import signal
-import sys
-import tempfile
-import time
-import warnings
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -22,79 +14,13 @@ from torch import Tensor
 from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
-_PATIENCE = 120.0
-"""Seconds after which a child is stopped."""
+from typedbatch.audit.child import in_child, tensors_of_child
+
 _MOST_OUTPUTS = 64
 _MOST_NUMBERS = 4_000_000
 _TOLERANCE = 1e-5
 _SMALL = 0.05
 """Share of the largest gradient below which it is that of a bonus alone, as of entropy where a ratio is clipped."""
-
-
-def can_fork() -> bool:
-    """Return True if this process can be copied: on Linux, as long as no GPU is in use."""
-    uses_gpu: Callable[[], bool] = torch.cuda.is_initialized
-    return sys.platform.startswith("linux") and not uses_gpu()
-
-
-def tensors_of_child(function: Callable[[], Any]) -> Any:
-    """Call a function in a copy of this process, and return its tensors, lists and dicts, or None if it fails."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "result.pt")
-
-        def save() -> bool:
-            torch.save(function(), path)
-            return True
-
-        return torch.load(path, weights_only=True) if in_child(save) else None
-
-
-def in_child(function: Callable[[], Any]) -> Any:
-    """Call a function in a copy of this process, and return its result; None if it raises or takes too long.
-
-    The copy has one thread, and its output is dropped. Files that it writes to, and processes that it talks to, are
-    those of this process.
-    """
-    reader, writer = os.pipe()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # Python warns of other threads, which the copy lacks.
-        pid = os.fork()
-    if pid == 0:
-        _run(function, reader, writer)
-    os.close(writer)
-    try:
-        text = _read(reader)
-    finally:
-        os.close(reader)
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
-    return json.loads(text) if text else None
-
-
-def _run(function: Callable[[], Any], reader: int, writer: int) -> None:
-    """Write the result of a function to a pipe, in the child, and end the child."""
-    try:
-        os.close(reader)
-        nothing = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nothing, 1)
-        os.dup2(nothing, 2)
-        torch.set_num_threads(1)  # The threads of a pool are not copied.
-        os.write(writer, json.dumps(function()).encode())
-    finally:
-        os._exit(0)
-
-
-def _read(reader: int) -> bytes:
-    """Return all that is written to a pipe until its end; nothing if that takes too long."""
-    out, end = b"", time.monotonic() + _PATIENCE
-    while True:
-        ready, _, _ = select.select([reader], [], [], max(0.0, end - time.monotonic()))
-        if not ready:
-            return b""
-        part = os.read(reader, 65536)
-        if not part:
-            return out
-        out += part
 
 
 class OutputGradient(NamedTuple):
@@ -144,7 +70,7 @@ class OutputGradients:
 
     def begin(self) -> bool:
         """Record the update itself, and return whether it has a network whose outputs have gradients."""
-        pairs = tensors_of_child(lambda: [tuple(output) for output in self._learn({})])
+        pairs = tensors_of_child(lambda: [tuple(output) for output in self._learn({})]).value
         self._base = [OutputGradient(*pair) for pair in pairs or ()]
         return bool(self._base) and self.effect({}) == Effect([set()] * len(self._base), [{}] * len(self._base))
 
@@ -169,7 +95,7 @@ class OutputGradients:
 
     def effect(self, changed: Mapping[int, Any]) -> Effect | None:
         """Return where changed arguments have an effect; None if the update refuses them, or calls other networks."""
-        parts = in_child(lambda: [*_compared(self._base, self._learn(changed))])
+        parts = in_child(lambda: [*_compared(self._base, self._learn(changed))]).value
         if parts is None:
             return None
         outputs = [set(positions) for positions, _ in parts]
@@ -181,7 +107,7 @@ class OutputGradients:
         def measure() -> float:
             return math.sqrt(sum(float(output.gradient.double().square().sum()) for output in self._learn(changed)))
 
-        size: float | None = in_child(measure)
+        size: float | None = in_child(measure).value
         return size
 
     def _learn(self, changed: Mapping[int, Any]) -> list[OutputGradient]:

@@ -11,8 +11,9 @@ from torch import Tensor
 from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 from typedbatch._core.kinds import BATCH, TENSOR, kind_of
+from typedbatch.audit.child import can_fork, in_child, tensors_of_child
 from typedbatch.audit.objects import parameters_of
-from typedbatch.audit.output_gradients import OutputGradients, can_fork, in_child, tensors_of_child
+from typedbatch.audit.output_gradients import OutputGradients
 from typedbatch.audit.report import Finding
 from typedbatch.audit.reward_credit import Credit, TokenCredit
 from typedbatch.audit.tags import ADVANTAGES
@@ -60,6 +61,7 @@ class Replays:
     def __init__(self, update: Callable[..., Any], args: Sequence[Any]) -> None:
         self._update, self._args = update, args
         self._base: Learned | None = None
+        self._failure = "no optimizer made a step"
         self.findings: list[Finding] = []
         """Findings and notes so far."""
 
@@ -71,8 +73,8 @@ class Replays:
         self._base = self._first()
         again = self._replay({}) if self._base is not None else None
         if again is None or not again.gradients:
-            why = "no optimizer made a step" if self._base is None else "two replays of one batch differ"
-            self._add(f"{why}, so that the update was not replayed on other batches", is_certain=False)
+            why = self._failure if self._base is None else "two replays of one batch differ"
+            self._add(f"the update was not replayed on other batches: {why}", is_certain=False)
             return
         for position, batch in enumerate(self._args):
             if kind_of(batch) is BATCH:
@@ -160,7 +162,8 @@ class Replays:
 
     def _first(self, keywords: Mapping[str, Any] | None = None) -> Learned | None:
         """Return what the update learns from its own arguments, or None if it makes no step."""
-        pair = tensors_of_child(lambda: tuple(self._learn({}, keywords or {})))
+        pair, failure = tensors_of_child(lambda: tuple(self._learn({}, keywords or {})))
+        self._failure = failure or self._failure
         return Learned(*pair) if pair is not None and pair[0] else None
 
     def _replay(self, changed: Mapping[int, Any], keywords: Mapping[str, Any] | None = None) -> Same | None:
@@ -172,7 +175,7 @@ class Replays:
             other = self._learn(changed, keywords or {})
             return [_equal(base.gradients, other.gradients), _equal(base.parameters, other.parameters, tolerance=0.0)]
 
-        same = in_child(compare)
+        same = in_child(compare).value
         return None if same is None else Same(*same)
 
     def _learn(self, changed: Mapping[int, Any], keywords: Mapping[str, Any]) -> Learned:
@@ -209,7 +212,8 @@ def token_changes(batch: Any) -> Iterator[tuple[str, Any]]:
             if value.shape == mask.shape and value.is_floating_point():
                 # A critic and a penalty may be of all tokens that exist, the policy is of its own.
                 counts = mask if name in ADVANTAGES or there is None or there.shape != mask.shape else there
-                changed[name] = torch.where(counts.bool(), value, value + 1)
+                if bool(value[~counts.bool()].any()):  # An update may rely on zeros.
+                    changed[name] = torch.where(counts.bool(), value, value + 1)
         yield "masked", changed
     if "attention_mask" not in fields and (padded := other_padding(batch)) is not None:
         yield "padding", padded

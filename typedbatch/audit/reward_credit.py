@@ -23,6 +23,8 @@ _INPUTS: Final = ("obs", "response_ids", "input_ids")
 _FEWEST_UNAFFECTED: Final = 0.1
 """Share of rows that are not affected where no statistic of all rows is used."""
 _MOST_COLUMNS: Final = 6
+_SAME: Final = 0.999
+"""Least correlation of two fields that say the same."""
 
 
 class Probe:
@@ -167,6 +169,8 @@ class Credit(Probe):
     def _examine_own(self, name: str) -> None:
         """Try whether the advantage, return or reward of a row changes what this row teaches, and in which way."""
         value = self.fields[name]
+        if name in REWARDS | SCORES and self._is_said_twice(name):
+            return  # Of two fields that say the same, one alone cannot be changed.
         size = float(np.abs(self.array(name).astype(float)).max(initial=0.0))
         if not np.isfinite(size):
             return
@@ -195,6 +199,24 @@ class Credit(Probe):
                 f"a larger {name} of a row pushes the output of its action down, and a smaller one up; is a sign "
                 "wrong?",
             )
+
+    def _is_said_twice(self, name: str) -> bool:
+        """Return True if another field has the values of a field, or the parts that they are sums or means of."""
+        mine = self.array(name)
+        for other, value in self.fields.items():
+            if (
+                other == name
+                or not is_float(value)
+                or value.ndim > mine.ndim + 1
+                or value.shape[: mine.ndim] != mine.shape
+            ):
+                continue
+            array = self.array(other)
+            sums = array if array.ndim == mine.ndim else array.sum(-1)
+            apart = np.corrcoef(sums.ravel(), mine.ravel()) if np.ptp(sums) and np.ptp(mine) else np.zeros((2, 2))
+            if apart[0, 1] > _SAME:
+                return True
+        return False
 
     def _signs(self, name: str, row: int, effect: Effect, places: list[set[int]]) -> Iterator[int]:
         """Yield the signs of the changes of the gradient by outputs of the row, where it is known which is right."""
@@ -253,6 +275,7 @@ class TokenCredit(Probe):
     def examine(self) -> None:
         """Try all laws that the fields of the batch allow."""
         self._examine_groups()
+        self._examine_outside()
         self._examine_penalties()
         self._examine_own_tokens()
         self._examine_references()
@@ -283,6 +306,26 @@ class TokenCredit(Probe):
                     is_certain=False,  # Prompts of one task may have statistics of their own.
                 )
                 return
+
+    def _examine_outside(self) -> None:
+        """Try whether advantages outside the mask, which are 0, change what tokens inside of it teach."""
+        mask, name = (
+            self.fields.get("loss_mask"),
+            next((name for name in sorted(ADVANTAGES & self.fields.keys())), None),
+        )
+        if name is None or mask is None or self.fields[name].shape != mask.shape or not is_float(self.fields[name]):
+            return
+        outside = ~self.array("loss_mask").astype(bool)
+        if not outside.any() or self.array(name)[outside].any():
+            return
+        effect = self.effect(name, outside.nonzero(), 1.0)
+        if effect is None or any(effect.outputs):
+            return
+        if any(found.keys() & self.outputs.used(number) for number, found in enumerate(effect.gradients)):
+            text = (
+                f"{name} outside loss_mask has an effect on what tokens inside of it teach; use the mask in means too"
+            )
+            self.found("TB511 replay-differs", text)
 
     def _examine_penalties(self) -> None:
         """Try whether a penalty at a token counts for the tokens before it, and not for those after it."""
@@ -365,10 +408,11 @@ class TokenCredit(Probe):
             chosen, rejected = (self.changed_ids(name, row) for name in ("chosen_ids", "rejected_ids"))
             if chosen is None or rejected is None:
                 return
-            known = [*zip(chosen.gradients, chosen.outputs, rejected.outputs, strict=True)]
-            others = any(found.keys() - own - other for found, own, other in known)
-            if others and any(other for _, _, other in known):
-                tried.append(any(found.keys() & other - own for found, own, other in known))
+            pairs = enumerate(zip(chosen.gradients, chosen.outputs, rejected.outputs, strict=True))
+            rows = [[self.outputs.rows(number, set(some)) for some in pair] for number, pair in pairs]
+            # A margin may be 0 whatever the ids; it tells something where it is that with another response.
+            if any(found - own - other for found, own, other in rows):
+                tried.append(any(found & other - own for found, own, other in rows))
         if len(tried) > 1 and not any(tried):
             text = "a chosen response is compared with others than the rejected one of its row; are sides interleaved?"
             self.found("TB503 other-rows", text)

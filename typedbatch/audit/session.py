@@ -62,6 +62,8 @@ class Audit:
             neither.
         skip: Codes, or names of codes, that are not reported: ``["TB501"]`` or ``["wrong-ratio"]``.
         allow: Places that are not reported: ``["algo.py:77"]``.
+        on_policy: Whether batches are certainly samples of the policy as it is before the first step, so that any ratio
+            but 1 is a finding. Otherwise it is a note where the samples may be those of an older policy.
 
     Raises:
         SettingError: ``updates`` is below 1, or ``on_finding`` or ``skip`` has another value.
@@ -74,6 +76,7 @@ class Audit:
         on_finding: OnFinding = "warn",
         skip: Collection[str] = (),
         allow: Collection[str] = (),
+        on_policy: bool = False,
     ) -> None:
         if on_finding not in get_args(OnFinding):
             raise SettingError(f"on_finding must be one of {', '.join(get_args(OnFinding))}, got {on_finding!r}")
@@ -82,6 +85,7 @@ class Audit:
                 raise SettingError(f"skip takes codes such as 'TB501' or 'wrong-ratio', got {name!r}")
         self.updates: int = require_at_least(1, updates, "updates")
         self.on_finding: OnFinding = on_finding
+        self.on_policy: bool = on_policy
         self.report: Report = Report()
         """Report of all blocks so far."""
         self._skip = frozenset(name.split()[0] for name in ((skip,) if isinstance(skip, str) else skip))
@@ -151,7 +155,7 @@ class Audit:
             if kind_of(value) is BATCH:
                 trace.origins.register(value)
                 trace.is_replayed = trace.is_replayed or _is_known(value)
-        trace.follows = self._had_right_ratio
+        trace.follows, trace.is_on_policy = self._had_right_ratio, self.on_policy
         trace.given.update(trace.origins.register(value) for value in given if kind_of(value) is BATCH)
         block = trace.recording()
         try:
@@ -217,6 +221,7 @@ def audit(
     vary: Mapping[str, Sequence[Any]] | None = None,
     skip: Collection[str] = (),
     allow: Collection[str] = (),
+    on_policy: bool = False,
 ) -> Report:
     """Run one update, and report which laws of it do not hold.
 
@@ -234,6 +239,7 @@ def audit(
             ``{"micro_batch": [2, 8]}``.
         skip: Codes, or names of codes, that are not reported: ``["wrong-ratio"]``.
         allow: Places that are not reported: ``["algo.py:77"]``.
+        on_policy: Whether the batch is certainly of the policy as it is; see :class:`Audit`.
 
     Returns:
         A report with findings, notes, and tables of what was read and learned.
@@ -247,7 +253,7 @@ def audit(
     replays = Replays(update, args)
     if replay or vary:
         replays.run(vary or {})  # Before the update, which changes what they begin with.
-    session = Audit(updates=1, on_finding="keep", skip=skip, allow=allow)
+    session = Audit(updates=1, on_finding="keep", skip=skip, allow=allow, on_policy=on_policy)
     session.call(update, *args)
     told = {finding.code for finding in session.report.findings}
     for finding in replays.findings:

@@ -133,6 +133,13 @@ class OriginRows(NamedTuple):
         """Return True if both are the same rows in the same order."""
         return self.ids is other.ids or (self.ids.shape == other.ids.shape and bool((self.ids == other.ids).all()))
 
+    def is_later(self, other: OriginRows) -> bool:
+        """Return True if most rows are as far apart as each other, as steps of time and the steps after them are."""
+        if self.same(other) or self.ids.shape != other.ids.shape:
+            return False
+        counts = np.unique(self.ids - other.ids, return_counts=True)[1]
+        return bool(len(counts) and counts.max() * 2 > len(self.ids))
+
     def is_range(self) -> bool:
         """Return True if the rows follow each other without a gap."""
         return bool((np.diff(self.ids) == 1).all())
@@ -309,6 +316,8 @@ def _rows_after(
         return None
     if name in ("cat", "concat") and dim_of(args, kwargs, 0) == 0:
         return _joined([tag.rows for tag in tags], out)
+    if name in ELEMENTWISE and any(tag.rows is not None and tag.rows.is_later(first) for tag in tags):
+        return None  # The values of steps meet those of the steps after them.
     return first if len(first.ids) == out.shape[0] else None
 
 
@@ -372,6 +381,8 @@ def _columns_after(call: _CALL, tags: list[Tag], tensors: list[Any], out: Any) -
     if columns is None:
         columns = next((tag.columns for tag in tags if tag.columns is not None), None)
     if columns is None or name in MOVING or not out.ndim:
+        return None
+    if name in ELEMENTWISE and any(tag.columns not in (None, columns) for tag in tags):
         return None
     if out.ndim == 1:  # Tokens of all rows, end to end.
         is_flat = tensors[which].ndim == 1 or (

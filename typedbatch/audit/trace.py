@@ -153,8 +153,12 @@ class Trace:
         """Ids of the modules that were called."""
         self.given: set[int] = set()
         """Numbers of the origins of the batches that the update was given."""
+        self.bootstrapped: set[str] = set()
+        """Names of the modules whose values of next observations are in targets."""
         self.follows: bool = False
         """Whether an earlier block of the audit had a ratio of 1, so that this one may go on with the same rollout."""
+        self.is_on_policy: bool = False
+        """Whether the batch is certainly of the policy as it is before the first step."""
         self.has_right_ratio: bool = False
         """Whether a ratio was 1 before the first step."""
         self.is_replayed: bool = False

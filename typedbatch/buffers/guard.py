@@ -52,7 +52,7 @@ class Guard:
         """Whether an exception has ended those changes, so that they have to be rolled back."""
         self.rolling_back: bool = False
         """Whether a rollback is running."""
-        self.reader: Reader | None = None
+        self.reader: Reader | Still | None = None
         """Reader of the folder, if this buffer is open for reading."""
         self.durable: bool = False
         """Whether the rows of the buffer are on disk."""
@@ -165,8 +165,27 @@ def _in_a_forked_process() -> None:
             )
 
 
+def allow_reading() -> None:
+    """Let buffers on disk be read in a forked process, which ends before the parent writes to their folders again."""
+    for guard in list(_guards):
+        if guard.durable and len(guard.unfinished) == 1:  # Nothing but the refusal; a change may have been interrupted.
+            guard.unfinished.clear()
+            guard.abandoned = False
+            guard.reader = guard.reader or Still()
+
+
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_in_a_forked_process)
+
+
+class Still:
+    """A reader of a folder to which nobody writes meanwhile."""
+
+    frames = 1
+
+    def read(self, call: Callable[[], T], state: State, index: Any = _ALL) -> T:
+        """Return the result of a function that reads the buffer."""
+        return call()
 
 
 class Reader:

@@ -250,14 +250,14 @@ def _steps_of(epochs: int | None, epoch_steps: int, total_steps: int | None) -> 
     return {"epoch_steps": each, "total_steps": require_at_least(1, total_steps, "total_steps")}
 
 
-def _audit_of(audit: int | Audit, *, skip: tuple[str, ...] = ()) -> Audit | None:
+def _audit_of(audit: int | Audit, **settings: Any) -> Audit | None:
     """Return an audit of the first updates, or None for 0."""
     if isinstance(audit, (int, np.integer)):
         if not require_at_least(0, audit, "audit"):
             return None
         from typedbatch.audit import Audit as New
 
-        return New(updates=int(audit), skip=skip)
+        return New(updates=int(audit), **settings)
     if not hasattr(audit, "is_done"):
         raise LeafError(f"audit takes a number of updates or an Audit, got {describe(audit)}")
     return audit
@@ -311,7 +311,9 @@ def on_policy(
 
     settings = {"training": "on_policy", "n_step": require_at_least(1, n_step, "n_step")}
     parts, steps = Random(source, None), _steps_of(epochs, epoch_steps, total_steps)
-    return Training(settings, once, **steps, parts=parts, log=log, progress=progress, audit=_audit_of(audit))
+    return Training(
+        settings, once, **steps, parts=parts, log=log, progress=progress, audit=_audit_of(audit, on_policy=True)
+    )
 
 
 def off_policy(

@@ -72,7 +72,7 @@ class SameRows(Check, code="TB503 other-rows", operations=tags.ELEMENTWISE):
         for (first, rows), (second, others) in pairwise(known):
             if rows.origin != others.origin or rows.same(others) or first.fields == second.fields:
                 continue
-            if len(rows.ids) == len(others.ids) and not _is_shifted(rows, others):
+            if len(rows.ids) == len(others.ids) and not others.is_later(rows):
                 self._found(
                     f"{listed(first.names)} of rows {_some(rows)} meets {listed(second.names)} of rows {_some(others)}",
                     is_certain=_is_weighed(first, second) or _is_weighed(second, first),
@@ -125,12 +125,6 @@ class SampledRows(Check, code="TB503 other-rows"):
 def _is_weighed(weight: Tag, values: Tag) -> bool:
     """Return True for a weight or target of a loss beside values of a model, whose rows no algorithm exchanges."""
     return not weight.from_model and weight.has_any(_OF_LOSSES) and values.from_model
-
-
-def _is_shifted(rows: OriginRows, others: OriginRows) -> bool:
-    """Return True if most rows are as far apart as each other, as steps of time and the steps after them are."""
-    apart, counts = np.unique(others.ids - rows.ids, return_counts=True)
-    return bool(len(apart) and counts.max() * 2 > len(rows.ids))
 
 
 def _some(rows: OriginRows) -> str:

@@ -103,14 +103,16 @@ class Networks(Check, code="TB506 wrong-network"):
     def _examine(self, name: str, module: nn.Module, modules: dict[str, nn.Module]) -> None:
         parameters = self._ids_in(module)
         same = [other for other, twin in modules.items() if not is_fixed(other) and parameters == self._ids_in(twin)]
-        if same:
-            self._found(f"{name} has the parameters of {same[0]} itself; make it a copy, as by copy.deepcopy", place="")
+        if same and parameters & self._stepped:  # One that is not trained may have several names.
+            other = min(same, key=lambda name: "[" in name)
+            self._found(f"{name} has the parameters of {other} itself; make it a copy, as by copy.deepcopy", place="")
         elif parameters & self._stepped and any(twin == name for _, twin in self.trace.objects.twins):
             text = f"an optimizer steps {name}, which only follows another network"
             self._found(text, place="", is_certain=is_target(name))
         elif "." not in name and is_target(name) and not any(id(m) in self.trace.called for m in module.modules()):
             text = f"{name} was never called in this update; is another network used in its place?"
-            self._found(text, place="", is_certain="[" not in name)
+            followed = {one for one, twin in self.trace.objects.twins if twin == name}
+            self._found(text, place="", is_certain="[" not in name and bool(followed & self.trace.bootstrapped))
 
     def _ids_in(self, module: nn.Module) -> set[int]:
         return {id(parameter) for _, parameter in self.trace.objects.parameters_in(module)}
@@ -181,20 +183,21 @@ class Targets(Check, code="TB508 wrong-target", operations=frozenset({"cat", "co
     def bootstrap(self, values: Any) -> None:
         tag = self.trace.tag_of(values)
         if tag.from_model and tag.has_any(tags.NEXT_OBS):
-            self._targets.append((here(), tag.models))
+            self._add(tag)
 
     def _examine(self, rew: Tag, value: Tensor, tag: Tag) -> None:
         is_masked = tag.has_any(tags.TERMINATED)
         if is_masked and tag.has_any(tags.OBS):
             seen = "obs and obs_next" if tag.has_any(tags.NEXT_OBS) else "obs, not obs_next"
             text = f"the value after the step, in this target, comes from {seen}"
-            # The observation of the row after may stand for obs_next; that of the same row may not.
-            is_same = tag.rows is not None and rew.rows is not None and tag.rows.same(rew.rows)
+            if rew.rows is None or not tags.NEXT_OBS & self.trace.origins.fields_of(rew.rows.origin):
+                return  # The value of the row after stands for that of obs_next.
+            is_same = tag.rows is not None and tag.rows.same(rew.rows) and tag.columns == rew.columns
             self._found(text, is_certain=is_same and not tag.has_any(tags.NEXT_OBS))
             return
         if not tag.has_any(tags.NEXT_OBS):
             return
-        self._targets.append((here(), tag.models))
+        self._add(tag)
         if not tag.is_scaled:
             text = "the value of obs_next is not discounted in this target, not even by a gamma of 1"
             self._found(text, is_certain=False)
@@ -215,6 +218,10 @@ class Targets(Check, code="TB508 wrong-target", operations=frozenset({"cat", "co
             self._found(
                 f"the target leaves out the value of obs_next in {lost} truncated rows; only terminated ends an episode"
             )
+
+    def _add(self, tag: Tag) -> None:
+        self._targets.append((here(), tag.models))
+        self.trace.bootstrapped |= tag.models
 
     def _twins_of(self, name: str) -> set[str]:
         return {other for one, other in self.trace.objects.twins if one == name}

@@ -16,6 +16,12 @@ from typedbatch.audit.trace import Check, Operation
 
 _LARGEST = 1e-3
 _LARGEST_OF_HALF = 2e-2
+_SAME_VALUES: Final = 0.3
+"""Share of the old values that are among the new ones, where rows are exchanged or a part of them is wrong."""
+_ERRORS: Final = 4.0
+"""Standard errors by which a mean differs where that is no chance."""
+_WIDE: Final = 0.5
+"""Standard deviation of differences, in nats, above which a mean of ratios is known badly."""
 _KEEPING: Final = frozenset({"clamp", "clip", "clamp_max", "clamp_min", "detach", "to", "float", "minimum"})
 _REVERSED: Final = frozenset({"rsub", "__rsub__"})
 _FEWEST = 4
@@ -69,9 +75,11 @@ class Ratio(Check, code="TB501 wrong-ratio", operations=DIFFERENCES):
         )
 
     def _compare(self, new: Tensor, old: Tensor, tag: Tag) -> None:
-        apart = (new.detach().float() - old.detach().float()).abs()
-        mask = self._mask(tag, apart)
-        apart = apart[mask] if mask is not None else apart
+        now, before = new.detach().float(), old.detach().float()
+        mask = self._mask(tag, now)
+        if mask is not None:
+            now, before = now[mask], before[mask]
+        apart = (now - before).abs()
         if not apart.numel():
             return
         mean, most = float(apart.mean()), float(apart.max())
@@ -85,6 +93,7 @@ class Ratio(Check, code="TB501 wrong-ratio", operations=DIFFERENCES):
             return
         is_of_sampler = tag.has_any(tags.ROLLOUT_LOGP)  # It may be older, as in asynchronous training.
         is_certain = not (self.trace.uses_dropout or self.trace.follows or is_of_sampler) and new.requires_grad
+        is_older = not self.trace.is_on_policy and _may_be_older(now.flatten(), before.flatten(), limit)
         assert tag.column is not None
         name = tag.column.name
         text = f"before the first step {_difference(name)} is {mean:.2g} in the mean ({most:.2g} at most), expected 0"
@@ -92,7 +101,9 @@ class Ratio(Check, code="TB501 wrong-ratio", operations=DIFFERENCES):
             text += f"; {name} has the values of {', '.join(sorted({f.name for f in tag.fields} - {name}))}"
         if self.trace.uses_dropout:
             text += "; dropout or batch normalization is in training mode, so that two evaluations differ"
-        self._found(text, place=here(), is_certain=is_certain)
+        if is_older:
+            text += f"; {name} may be that of an older policy, in which case a ratio of 1 is not to be expected"
+        self._found(text, place=here(), is_certain=is_certain and not is_older)
 
     def _mask(self, tag: Tag, apart: Tensor) -> Any:
         names = (tags.LOSS_MASKS, frozenset({"response_mask"}), frozenset({"mask", "valid", "valid_mask"}))
@@ -103,6 +114,23 @@ class Ratio(Check, code="TB501 wrong-ratio", operations=DIFFERENCES):
         if apart.ndim > 1 and mask.shape == (apart.shape[0], apart.shape[1] + 1):
             mask = mask[:, 1:]
         return mask.bool() if mask.shape == apart.shape else None
+
+
+def _may_be_older(new: Tensor, old: Tensor, limit: float) -> bool:
+    """Return whether log-probabilities may be those of an older policy for the actions that it sampled.
+
+    The ratio is then 1 in the mean, the old policy is likelier in the mean, and hardly any two are the same.
+    """
+    known = new.sort().values
+    at = torch.searchsorted(known, old).clamp(1, len(known) - 1) if len(known) > 1 else torch.zeros(0, dtype=torch.long)
+    nearest = torch.minimum((known[at] - old[: len(at)]).abs(), (known[at - 1] - old[: len(at)]).abs())
+    if len(at) and float((nearest < limit / 100).float().mean()) > _SAME_VALUES:
+        return False
+    apart = new - old
+    ratio, root = apart.exp(), len(apart) ** 0.5
+    error, spread = float(ratio.std()) / root, float(apart.std())
+    is_low = float(ratio.mean()) < 1 - _ERRORS * error and spread < _WIDE
+    return not (is_low or float(ratio.mean()) > 1 + _ERRORS * error or float(apart.mean()) > _ERRORS * spread / root)
 
 
 class Importance(Check, code="TB507 wrong-weight", operations=DIFFERENCES | tags.PRODUCTS | _KEEPING | {"exp"}):
