@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from typedbatch._checkers import mypy_plugin_active
     from typedbatch._core.declaration import SeparateSizes
     from typedbatch._core.level import checking
-    from typedbatch._markers import Flag, NoGradient, PerStep, StepsFirst
+    from typedbatch._markers import Flag, NoGradient, PerStep, Role, StepsFirst
     from typedbatch._typing import Act_co, ArrayOrTensor, K_co, Obs_co
     from typedbatch._validation.checked import checked
     from typedbatch._validation.convert import convert
@@ -62,10 +62,10 @@ __all__ = [
     "BatchProtocol", "BatchRecord", "BatchWithAdvantages", "BatchWithAdvantagesProtocol", "BatchWithReturns",
     "BatchWithReturnsProtocol", "Column", "DistBatch", "DistBatchProtocol", "DistLogProbBatch",
     "DistLogProbBatchProtocol", "DynamicBatch", "FQFBatch", "FQFBatchProtocol", "Finite", "Flag", "ImitationBatch",
-    "ImitationBatchProtocol", "K_co", "LogpOldBatch", "LogpOldProtocol", "ModelOutputBatch",
-    "ModelOutputBatchProtocol", "MultiAgentBatch", "NoGradient", "ObsBatch", "ObsBatchProtocol", "Obs_co", "PerStep",
-    "PrioBatch", "PrioBatchProtocol", "Problem", "QuantileRegressionBatch", "QuantileRegressionBatchProtocol",
-    "Ragged", "RecurrentState", "RecurrentStateBatch", "RolloutBatch", "RolloutBatchProtocol", "Rule", "SampleBatch",
+    "ImitationBatchProtocol", "K_co", "LogpOldBatch", "LogpOldProtocol", "ModelOutputBatch", "ModelOutputBatchProtocol",
+    "MultiAgentBatch", "NoGradient", "ObsBatch", "ObsBatchProtocol", "Obs_co", "PerStep", "PrioBatch",
+    "PrioBatchProtocol", "Problem", "QuantileRegressionBatch", "QuantileRegressionBatchProtocol", "Ragged",
+    "RecurrentState", "RecurrentStateBatch", "Role", "RolloutBatch", "RolloutBatchProtocol", "Rule", "SampleBatch",
     "SchemaError", "SeparateSizes", "Sorted", "StepsFirst", "Unique", "cat", "checked", "checking", "conforms",
     "convert", "extend", "mypy_plugin_active", "objects", "rule", "schema_of", "stack", "validate",
 ]  # fmt: skip
@@ -77,7 +77,7 @@ if not TYPE_CHECKING:  # a module with a visible __getattr__ has every name, for
         "_checkers": "mypy_plugin_active",
         "_core.declaration": "SeparateSizes",
         "_core.level": "checking",
-        "_markers": "Flag NoGradient PerStep StepsFirst",
+        "_markers": "Flag NoGradient PerStep Role StepsFirst",
         "_typing": "Act_co ArrayOrTensor K_co Obs_co",
         "_validation.checked": "checked",
         "_validation.convert": "convert",

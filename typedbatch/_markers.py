@@ -1,4 +1,4 @@
-"""Markers in ``Annotated``: one number per step, axes of the steps first, no gradient.
+"""Markers in ``Annotated``: one number per step, axes of the steps first, no gradient, and the role of a field.
 
 The shipped protocols and records carry them::
 
@@ -55,6 +55,36 @@ def steps_in(metadata: Iterable[object]) -> tuple[Steps, bool]:
     if any(issubclass(mark, PerStep) for mark in marks):
         return Steps.ONE, any(issubclass(mark, Flag) for mark in marks)
     return (Steps.FIRST if any(issubclass(mark, StepsFirst) for mark in marks) else Steps.NONE), False
+
+
+class Role(Enum):
+    """Marker in ``Annotated`` for what a field is, whatever its name: ``Annotated[K_co, Role.ADVANTAGE]``.
+
+    Audits ask for it. A field without one has the role of its name, as ``adv``, ``advantages`` and ``advs`` have.
+    """
+
+    OBS = "obs"
+    NEXT_OBS = "next_obs"
+    ACTION = "action"
+    REWARD = "reward"
+    SCORE = "score"
+    TERMINATED = "terminated"
+    TRUNCATED = "truncated"
+    RETURN = "return"
+    ADVANTAGE = "advantage"
+    OLD_LOGP = "old_logp"
+    ROLLOUT_LOGP = "rollout_logp"
+    REF_LOGP = "ref_logp"
+    WEIGHT = "weight"
+    GROUP = "group"
+    LOSS_MASK = "loss_mask"
+    RESPONSE_MASK = "response_mask"
+    RESPONSE_IDS = "response_ids"
+
+
+def role_in(metadata: Iterable[object]) -> Role | None:
+    """Return the first role in the metadata of an annotation, or None."""
+    return next((mark for mark in metadata if isinstance(mark, Role)), None)
 
 
 class NoGradient:

@@ -18,6 +18,7 @@ from torch.distributions import Distribution
 
 from typedbatch._core.kinds import ARRAY, BATCH, KINDS, TENSOR
 from typedbatch.audit.report import function_here, here
+from typedbatch.audit.roles import Roles
 from typedbatch.audit.tags import MUST_READ, UNKNOWN, Columns, OriginField, OriginRows, Tag, Tags
 from typedbatch.batch import Batch
 from typedbatch.buffers import PrioritizedReplayBuffer, ReplayBuffer, returns
@@ -41,8 +42,8 @@ class Origins:
     operation that torch runs, belong to the same origin.
     """
 
-    def __init__(self, tags: Tags, tell: Callable[..., None]) -> None:
-        self._tags, self._tell = tags, tell
+    def __init__(self, tags: Tags, roles: Roles, tell: Callable[..., None]) -> None:
+        self._tags, self._roles, self._tell = tags, roles, tell
         self._known: dict[int, _Known] = {}
         self._columns: dict[tuple[int, str], list[weakref.ref[Any]]] = {}
         self._reads: dict[tuple[str, str], set[str]] = {}
@@ -100,7 +101,8 @@ class Origins:
                 known.leaves = ids
                 self._tag_new(batch, known.origin, known.prefix)
             return known.origin
-        leaves = dict(_leaves(batch, ""))
+        self._roles.learn(type(batch))
+        leaves = self._leaves(batch, "")
         tagged = [tag for leaf in leaves.values() if (tag := self._tags.of(leaf)) is not None and tag.rows is not None]
         different = self._unequal(leaves)
         if different:
@@ -144,13 +146,16 @@ class Origins:
             self._columns.setdefault((origin, path), []).append(weakref.ref(leaf))
         return origin
 
+    def _leaves(self, batch: Any, prefix: str) -> dict[str, Any]:
+        return {path if prefix else self._roles.name(path): leaf for path, leaf in _leaves(batch, prefix)}
+
     def _remember(self, batch: Any, origin: int, prefix: str) -> None:
         key, known = id(batch), self._known
         known[key] = _Known(weakref.ref(batch, lambda _: known.pop(key, None)), origin, prefix, _ids(batch))
 
     def _tag_new(self, batch: Any, origin: int, prefix: str) -> None:
         """Tag the leaves that have no tag, and remember the columns."""
-        leaves = dict(_leaves(batch, prefix))
+        leaves = self._leaves(batch, prefix)
         rows = next((tag.rows for leaf in leaves.values() if (tag := self._tags.of(leaf)) and tag.rows), None)
         for path, leaf in leaves.items():
             tag = self._tags.of(leaf)
@@ -177,7 +182,8 @@ class Origins:
         before = self._tags.of(value)
         origin = self.register(batch)
         prefix = self._known[id(batch)].prefix
-        path = f"{prefix}{name}"
+        known = name if prefix else self._roles.name(name)
+        path = f"{prefix}{known}"
         if KINDS[type(value)] is BATCH:
             self._remember(value, origin, f"{path}.")
         elif (tag := self._tags.of(value)) is not None and (tag.column is None or tag.column.name != path):
@@ -189,7 +195,7 @@ class Origins:
         if not prefix and type(batch) not in classes:
             classes.append(type(batch))
         self._reads.setdefault((type(batch).__name__, function_here()), set()).add(name)
-        self._tell("read", batch, name, value, before)
+        self._tell("read", batch, known, value, before)
 
     @contextmanager
     def reading(self, thread: int) -> Generator[None]:
@@ -208,7 +214,7 @@ class Origins:
 
         def on_write(batch: Any, name: str) -> None:
             if threading.get_ident() == thread:
-                self._tell("written", batch, name)
+                self._tell("written", batch, self._roles.name(name))
 
         members = [
             *((Batch, name, function) for name, function in _readers(on_read, on_use).items()),
@@ -228,11 +234,14 @@ class Origins:
             if ahead.obs_next is not None:
                 self.on_get("obs_next", ahead.obs_next)
 
+        def grouped(rows: Any, name: str, *_: Any) -> None:
+            self._tell("grouped", self._roles.name(name), rows.get(name))
+
         yield _told(torch, "from_numpy", after=self._copy_tag)
         yield _told(nn.Module, "load_state_dict", before=tell("loading", 0, 1))
         for kind in _DISTRIBUTIONS:
             yield _told(kind, "log_prob", after=self._label)
-        yield _told(grouping, "values_of", before=lambda rows, name, *_: self._tell("grouped", name, rows.get(name)))
+        yield _told(grouping, "values_of", before=grouped)
         yield _told(returns, "look_ahead", before=tell("sampled", 0, 1, 2), after=got_next)
         yield _told(returns, "_values", after=lambda out, _, name, __: self._tell("valued", name, out))
         yield _told(PrioritizedReplayBuffer, "update_weight", before=tell("priorities", 2))
@@ -241,6 +250,7 @@ class Origins:
 
     def on_get(self, key: str, value: Any) -> None:
         """Record that a field of some rows of a buffer was read."""
+        key = self._roles.name(key)
         self.read.setdefault(-1, set()).add(key)
         if KINDS[type(value)] in (ARRAY, TENSOR) and self._tags.of(value) is None:
             field = OriginField(-1, key)

@@ -29,9 +29,13 @@ class OutputGradient(NamedTuple):
     output: Tensor
     gradient: Tensor
 
-    def positions(self) -> tuple[Tensor, Tensor]:
-        """Return both with one row per position: all dimensions but the last are one."""
-        width = self.output.shape[-1] if self.output.ndim > 1 else 1
+    def positions(self, steps: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+        """Return both with one row per position: all dimensions but the last are one.
+
+        Args:
+            steps: Shape of one number per step of the batch. An output of this shape has one number per position.
+        """
+        width = self.output.shape[-1] if self.output.ndim > 1 and self.output.shape != steps else 1
         return self.output.reshape(-1, width), self.gradient.reshape(-1, width)
 
 
@@ -62,10 +66,15 @@ class OutputGradients:
     """Replays of an update, each in a copy of this process, that say at which positions a change has an effect.
 
     Steps of optimizers change nothing in them, so that all minibatches are seen by the same weights.
+
+    Args:
+        update: The update.
+        args: Its arguments.
+        steps: Shape of one number per step of the batch, if it has several axes.
     """
 
-    def __init__(self, update: Callable[..., Any], args: Sequence[Any]) -> None:
-        self._update, self._args = update, args
+    def __init__(self, update: Callable[..., Any], args: Sequence[Any], steps: tuple[int, ...] = ()) -> None:
+        self._update, self._args, self._steps = update, args, steps
         self._base: list[OutputGradient] = []
 
     def begin(self) -> bool:
@@ -76,12 +85,12 @@ class OutputGradients:
 
     def used(self, number: int) -> set[int]:
         """Return the positions of an output at which the update has a gradient that is not small beside others."""
-        sizes = self._base[number].positions()[1].abs().amax(-1)
+        sizes = self._base[number].positions(self._steps)[1].abs().amax(-1)
         return set((sizes > _SMALL * sizes.max()).nonzero()[:, 0].tolist())
 
     def width(self, number: int) -> int:
         """Return the size of the last dimension of an output; 1 if it has one dimension."""
-        return self._base[number].positions()[0].shape[1]
+        return self._base[number].positions(self._steps)[0].shape[1]
 
     def rows(self, number: int, positions: set[int]) -> set[int]:
         """Return the indices of the first dimension of an output at these positions."""
@@ -91,11 +100,13 @@ class OutputGradients:
     def per_row(self, number: int) -> int:
         """Return the number of positions in each index of the first dimension of an output."""
         shape = self._base[number].output.shape
+        if shape == self._steps:
+            return shape[1:].numel()
         return max(1, shape[:-1].numel() // max(1, shape[0])) if len(shape) > 1 else 1
 
     def effect(self, changed: Mapping[int, Any]) -> Effect | None:
         """Return where changed arguments have an effect; None if the update refuses them, or calls other networks."""
-        parts = in_child(lambda: [*_compared(self._base, self._learn(changed))]).value
+        parts = in_child(lambda: [*_compared(self._base, self._learn(changed), self._steps)]).value
         if parts is None:
             return None
         outputs = [set(positions) for positions, _ in parts]
@@ -182,12 +193,14 @@ def _tensors_in(out: Any) -> Iterator[Tensor]:
                 yield value
 
 
-def _compared(base: list[OutputGradient], other: list[OutputGradient]) -> Iterator[tuple[list[int], dict[int, Change]]]:
+def _compared(
+    base: list[OutputGradient], other: list[OutputGradient], steps: tuple[int, ...]
+) -> Iterator[tuple[list[int], dict[int, Change]]]:
     """Yield the positions at which each output and its gradient differ; fail if other networks were called."""
     for one, two in zip(base, other, strict=True):
         if one.output.shape != two.output.shape:
             raise ValueError("an output has another shape")
-        (output, gradient), (others, after) = one.positions(), two.positions()
+        (output, gradient), (others, after) = one.positions(steps), two.positions(steps)
         apart = (others - output).abs().amax(-1) > _TOLERANCE * max(float(output.abs().max()), 1e-12)
         moved = after - gradient
         scale = max(float(gradient.abs().max()), float(after.abs().max()), 1e-12)

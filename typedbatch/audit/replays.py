@@ -16,11 +16,12 @@ from typedbatch.audit.objects import parameters_of
 from typedbatch.audit.output_gradients import OutputGradients
 from typedbatch.audit.report import Finding
 from typedbatch.audit.reward_credit import Credit, TokenCredit
+from typedbatch.audit.roles import Roles
 from typedbatch.audit.tags import ADVANTAGES
-from typedbatch.batch import Batch
 
 _TOLERANCE = 1e-3
 _WIDER = 3
+_PER_STEP = ("terminated", "truncated", "rew", "logp_old", "response_mask")
 _TOKEN_TEXTS = {
     "masked": (
         "values outside loss_mask have an effect on the gradients; multiply by the mask before means, sums and shifts",
@@ -58,8 +59,12 @@ class Same(NamedTuple):
 class Replays:
     """Replays of an update, each in a copy of this process, so that nothing has to be restored."""
 
-    def __init__(self, update: Callable[..., Any], args: Sequence[Any]) -> None:
-        self._update, self._args = update, args
+    def __init__(self, update: Callable[..., Any], args: Sequence[Any], roles: Roles) -> None:
+        self._update, self._args, self._roles = update, args, roles
+        roles.learn_from(update)
+        for batch in args:
+            if kind_of(batch) is BATCH:
+                roles.learn(type(batch))
         self._base: Learned | None = None
         self._failure = "no optimizer made a step"
         self.findings: list[Finding] = []
@@ -90,11 +95,13 @@ class Replays:
 
     def _examine_credit(self) -> None:
         """Try the laws of credit on the first batch."""
-        outputs = OutputGradients(self._update, self._args)
         batches = [(position, batch) for position, batch in enumerate(self._args) if kind_of(batch) is BATCH]
+        fields = self._roles.fields(batches[0][1]) if batches else {}
+        steps = next((tuple(fields[name].shape) for name in _PER_STEP if getattr(fields.get(name), "ndim", 0) > 1), ())
+        outputs = OutputGradients(self._update, self._args, steps)
         if not batches or not outputs.begin():
             return
-        for credit in (Credit(outputs, *batches[0]), TokenCredit(outputs, *batches[0])):
+        for credit in (Credit(outputs, self._roles, *batches[0]), TokenCredit(outputs, self._roles, *batches[0])):
             try:
                 credit.examine()
             except Exception as error:  # noqa: BLE001  # whatever it is, the update goes on
@@ -103,16 +110,16 @@ class Replays:
             self.findings.extend(credit.findings)
 
     def _vary_tokens(self, position: int, batch: Any) -> None:
-        for name, changed in token_changes(batch):
+        for name, changed in token_changes(batch, self._roles):
             other = self._replay({position: changed})
             if other is not None and not other.gradients:
                 text, is_certain = _TOKEN_TEXTS[name]
                 # Without a mask of responses, that of the loss may be one of predictions.
-                self._add(text, is_certain=is_certain and "response_mask" in Batch.keys(batch))
+                self._add(text, is_certain=is_certain and "response_mask" in self._roles.fields(batch))
 
     def _vary_ends(self, position: int, batch: Any) -> None:
         """Compare the effects of ``obs_next`` in truncated rows and in rows after which the episode goes on."""
-        fields = Batch.to_dict(batch, recursive=False)
+        fields = self._roles.fields(batch)
         needed = [fields.get(name) for name in ("obs_next", "rew", "terminated", "truncated")]
         if any(not hasattr(value, "dtype") or not getattr(value, "ndim", 0) for value in needed):
             return
@@ -141,10 +148,10 @@ class Replays:
 
     def _has_effect(self, position: int, batch: Any, name: str, rows: Tensor) -> bool:
         """Return whether the update learns something else if a field is changed in these rows."""
-        changed = copy.deepcopy(batch)
+        values = copy.deepcopy(self._roles.fields(batch)[name])
         index = tuple(rows.nonzero().cpu().numpy().T)
-        changed[name][index] = changed[name][index] + 1
-        other = self._replay({position: changed})
+        values[index] = values[index] + 1
+        other = self._replay({position: self._roles.changed(batch, {name: values})})
         return other is not None and not other.parameters
 
     def _vary_argument(self, name: str, values: Sequence[Any]) -> None:
@@ -198,37 +205,34 @@ class Replays:
         return Learned(flat, [parameter.detach().clone() for parameter in stepped.values()])
 
     def _add(self, text: str, *, is_certain: bool = True) -> None:
-        self.findings.append(Finding("TB511 replay-differs", "", text, is_certain))
+        self.findings.append(Finding("TB511 replay-differs", "", self._roles.shown(text), is_certain))
 
 
-def token_changes(batch: Any) -> Iterator[tuple[str, Any]]:
+def token_changes(batch: Any, roles: Roles) -> Iterator[tuple[str, Any]]:
     """Yield copies of a batch of tokens with other values outside of masks, other padding, and more padding."""
-    fields = {name: value for name, value in Batch.items(batch) if kind_of(value) is TENSOR}
+    fields = {name: value for name, value in roles.fields(batch).items() if kind_of(value) is TENSOR}
     there = fields.get("response_mask")
     mask = fields.get("loss_mask", there)
     if mask is not None and not bool(mask.all()):
-        changed = copy.deepcopy(batch)
+        changed = {}
         for name, value in fields.items():
             if value.shape == mask.shape and value.is_floating_point():
                 # A critic and a penalty may be of all tokens that exist, the policy is of its own.
                 counts = mask if name in ADVANTAGES or there is None or there.shape != mask.shape else there
                 if bool(value[~counts.bool()].any()):  # An update may rely on zeros.
                     changed[name] = torch.where(counts.bool(), value, value + 1)
-        yield "masked", changed
-    if "attention_mask" not in fields and (padded := other_padding(batch)) is not None:
+        yield "masked", roles.changed(batch, changed)
+    if "attention_mask" not in fields and (padded := other_padding(batch, roles)) is not None:
         yield "padding", padded
     if "prompt" in _sides(fields):
-        shifted = copy.deepcopy(batch)
+        shifted = {}
         for name in ("prompt_ids", "prompt_mask"):
             more = fields[name][:, :1].expand(-1, _WIDER)
             shifted[name] = torch.cat([torch.zeros_like(more) if name == "prompt_mask" else more, fields[name]], 1)
-        yield "shifted", shifted
-    sides = [name for name in _sides(fields) if name != "prompt"]
-    if sides:
-        widened = copy.deepcopy(batch)
-        for side in sides:
-            _widen(widened, fields, side)
-        yield "wider", widened
+        yield "shifted", roles.changed(batch, shifted)
+    widened = {name: value for side in _sides(fields) if side != "prompt" for name, value in _widened(fields, side)}
+    if widened:
+        yield "wider", roles.changed(batch, widened)
 
 
 def _sides(fields: Mapping[str, Any]) -> list[str]:
@@ -237,26 +241,25 @@ def _sides(fields: Mapping[str, Any]) -> list[str]:
     return [name for name in names if f"{name}_mask" in fields and fields[f"{name}_ids"].ndim == 2]
 
 
-def _widen(batch: Any, fields: Mapping[str, Any], side: str) -> None:
-    """Add columns of padding to the fields of a response, in place."""
+def _widened(fields: Mapping[str, Any], side: str) -> Iterator[tuple[str, Tensor]]:
+    """Yield the fields of a response with more columns of padding."""
     shape = fields[f"{side}_mask"].shape
     for name, value in fields.items():
         is_of_side = name.startswith(side) or side == "response"
         if value.ndim >= 2 and value.shape[:2] == shape and is_of_side and not name.startswith("prompt"):
             more = value[:, -1:].expand(-1, _WIDER, *value.shape[2:])
-            batch[name] = torch.cat([value, more if name.endswith("_ids") else torch.zeros_like(more)], 1)
+            yield name, torch.cat([value, more if name.endswith("_ids") else torch.zeros_like(more)], 1)
 
 
-def other_padding(batch: Any) -> Any:
+def other_padding(batch: Any, roles: Roles) -> Any:
     """Return a copy of a batch with other tokens where there is padding, or None if there is none."""
-    changed, is_changed = copy.deepcopy(batch), False
-    fields = {name: value for name, value in Batch.items(batch) if kind_of(value) is TENSOR}
+    fields = {name: value for name, value in roles.fields(batch).items() if kind_of(value) is TENSOR}
+    changed = {}
     for side in _sides(fields):
         ids, mask = fields[f"{side}_ids"], fields[f"{side}_mask"].bool()
         if not bool(mask.all()) and bool(mask.any()):
             changed[f"{side}_ids"] = torch.where(mask, ids, ids[mask].flatten()[0])
-            is_changed = True
-    return changed if is_changed else None
+    return roles.changed(batch, changed) if changed else None
 
 
 def _equal(one: list[Tensor], other: list[Tensor], tolerance: float = _TOLERANCE) -> bool:

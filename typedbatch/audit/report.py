@@ -26,6 +26,7 @@ AuditCode: TypeAlias = Literal[
     "TB511 replay-differs",
     "TB512 broken-stage",
     "TB513 check-failed",
+    "TB514 other-formula",
 ]
 """Code of a finding; docs/errors has a page for each."""
 _LIBRARIES = (

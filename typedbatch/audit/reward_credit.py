@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Set
+from collections.abc import Iterator, Mapping, Set
 from typing import Any, Final
 
 import numpy as np
@@ -15,8 +15,8 @@ from typedbatch._core.kinds import ARRAY, TENSOR, kind_of
 from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch.audit.output_gradients import Effect, OutputGradients, other_values
 from typedbatch.audit.report import AuditCode, Finding
+from typedbatch.audit.roles import Roles
 from typedbatch.audit.tags import ADVANTAGES, OLD_LOGP, REF_LOGP, RETURNS, REWARDS, SCORES, TERMINATED, TRUNCATED
-from typedbatch.batch import Batch
 
 ROWS_TRIED: Final = 3
 _INPUTS: Final = ("obs", "response_ids", "input_ids")
@@ -30,11 +30,11 @@ _SAME: Final = 0.999
 class Probe:
     """Replays of an update on the batch at a position of its arguments, with other values in some rows."""
 
-    def __init__(self, outputs: OutputGradients, position: int, batch: Any) -> None:
+    def __init__(self, outputs: OutputGradients, roles: Roles, position: int, batch: Any) -> None:
         self.outputs: OutputGradients = outputs
-        self._position, self._batch = position, batch
+        self._roles, self._position, self._batch = roles, position, batch
         self.fields: dict[str, Any] = {
-            name: value for name, value in Batch.items(batch) if kind_of(value) in (ARRAY, TENSOR)
+            name: value for name, value in roles.fields(batch).items() if kind_of(value) in (ARRAY, TENSOR)
         }
         self._places: dict[tuple[int, ...], list[set[int]]] = {}
         self.findings: list[Finding] = []
@@ -48,21 +48,22 @@ class Probe:
 
     def found(self, code: AuditCode, text: str, *, is_certain: bool = True) -> None:
         """Add a finding, or a note if it is not certain."""
-        self.findings.append(Finding(code, "", text, is_certain))
+        self.findings.append(Finding(code, "", self._roles.shown(text), is_certain))
 
     def effect(self, name: str, rows: Any, change: Any) -> Effect | None:
         """Return the effect of adding something to a field at an index."""
-        changed = self.changed()
-        changed[name][rows] = changed[name][rows] + change
-        return self.effect_of(changed)
+        values = copy.deepcopy(self.fields[name])
+        values[rows] = values[rows] + change
+        return self.effect_of({name: values})
 
     def changed_ids(self, name: str, row: Any) -> Effect | None:
         """Return the effect of other integers in a field at an index: of tokens, those that masks have somewhere."""
-        changed, ids = self.changed(), self.fields[name]
+        ids = self.fields[name]
         mask = self.fields.get(f"{name.removesuffix('_ids')}_mask")
         there = ids[mask.astype(bool) if isinstance(mask, np.ndarray) else mask.bool()] if mask is not None else ids
-        changed[name][row] = other_values(changed[name][row], there)
-        return self.effect_of(changed)
+        values = copy.deepcopy(ids)
+        values[row] = other_values(values[row], there)
+        return self.effect_of({name: values})
 
     def places_of(self, rows: Any, key: tuple[int, ...]) -> list[set[int]] | None:
         """Return the positions of each output that rows have, as those whose output depends on their observations."""
@@ -92,18 +93,13 @@ class Probe:
             rows = rows[~ended]
         return [int(rows[(2 * part + 1) * len(rows) // (2 * ROWS_TRIED)]) for part in range(ROWS_TRIED)]
 
-    def changed(self) -> Any:
-        """Return a copy of the batch, to be changed."""
-        return copy.deepcopy(self._batch)
-
-    def effect_of(self, changed: Any) -> Effect | None:
-        """Return the effect of another batch in its place."""
-        return self.outputs.effect({self._position: changed})
+    def effect_of(self, fields: Mapping[str, Any]) -> Effect | None:
+        """Return the effect of other values in some fields."""
+        return self.outputs.effect({self._position: self._roles.changed(self._batch, fields)})
 
     def size_of_gradients(self, name: str, change: float) -> float | None:
         """Return the norm of the gradients after adding something to a field."""
-        changed = self.changed()
-        changed[name] = changed[name] + change
+        changed = self._roles.changed(self._batch, {name: self.fields[name] + change})
         return self.outputs.size({self._position: changed})
 
     def array(self, name: str) -> NDArray[Any]:
@@ -242,12 +238,12 @@ class Credit(Probe):
             return
         without = []
         for column in range(act.shape[1]):
-            changed = self.changed()
-            values = changed["act"][:, column]
+            changed = copy.deepcopy(act)
+            values = changed[:, column]
             if bool((values == values[0]).all()):
                 return
-            changed["act"][:, column] = values.flip(0) if isinstance(values, Tensor) else values[::-1].copy()
-            effect = self.effect_of(changed)
+            changed[:, column] = values.flip(0) if isinstance(values, Tensor) else values[::-1].copy()
+            effect = self.effect_of({"act": changed})
             if effect is None:
                 return
             if not any(effect.gradients) and not any(effect.outputs):

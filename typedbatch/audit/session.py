@@ -14,11 +14,15 @@ from typing import Any, Final, Literal, TypeVar, get_args
 
 from typedbatch._core.kinds import BATCH, kind_of
 from typedbatch._core.lengths import require_at_least
+from typedbatch._markers import Role
 from typedbatch.audit.checks import CHECKS
+from typedbatch.audit.comparison import settings_of
 from typedbatch.audit.objects import Objects, variables_of
 from typedbatch.audit.replays import PADDING, Replays
 from typedbatch.audit.report import AuditCode, Finding, Report
+from typedbatch.audit.roles import Roles
 from typedbatch.audit.trace import Trace
+from typedbatch.audit.update_comparison import compare_update
 from typedbatch.errors import SettingError, TypedBatchError
 
 T = TypeVar("T")
@@ -64,6 +68,8 @@ class Audit:
         allow: Places that are not reported: ``["algo.py:77"]``.
         on_policy: Whether batches are certainly samples of the policy as it is before the first step, so that any ratio
             but 1 is a finding. Otherwise it is a note where the samples may be those of an older policy.
+        roles: Roles of fields by their names, as ``{"pg_adv": "advantage"}``, beside those that classes declare by
+            ``Annotated[..., Role.ADVANTAGE]``; see :class:`~typedbatch.Role`.
 
     Raises:
         SettingError: ``updates`` is below 1, or ``on_finding`` or ``skip`` has another value.
@@ -77,6 +83,7 @@ class Audit:
         skip: Collection[str] = (),
         allow: Collection[str] = (),
         on_policy: bool = False,
+        roles: Mapping[str, Role | str] | None = None,
     ) -> None:
         if on_finding not in get_args(OnFinding):
             raise SettingError(f"on_finding must be one of {', '.join(get_args(OnFinding))}, got {on_finding!r}")
@@ -88,6 +95,7 @@ class Audit:
         self.on_policy: bool = on_policy
         self.report: Report = Report()
         """Report of all blocks so far."""
+        self.roles: Roles = Roles(roles)
         self._skip = frozenset(name.split()[0] for name in ((skip,) if isinstance(skip, str) else skip))
         self._allow = frozenset((allow,) if isinstance(allow, str) else allow)
         self.compares_ids: bool = False
@@ -130,6 +138,7 @@ class Audit:
         if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
             raise SettingError("an update that is async or a generator does nothing when it is called; pass a function")
         before = self._block
+        self.roles.learn_from(function)
         try:
             self._begin(variables_in_call(function, args), args)
             result = function(*args)
@@ -150,7 +159,7 @@ class Audit:
             return
         if any(session.is_running for session in _ACTIVE):
             raise SettingError("an audit runs already; one update cannot be audited twice at once")
-        trace = Trace(CHECKS, Objects(variables), skip=self._skip, allow=self._allow)
+        trace = Trace(CHECKS, Objects(variables), self.roles, skip=self._skip, allow=self._allow)
         for value in variables.values():
             if kind_of(value) is BATCH:
                 trace.origins.register(value)
@@ -222,6 +231,9 @@ def audit(
     skip: Collection[str] = (),
     allow: Collection[str] = (),
     on_policy: bool = False,
+    roles: Mapping[str, Role | str] | None = None,
+    like: str | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> Report:
     """Run one update, and report which laws of it do not hold.
 
@@ -240,20 +252,30 @@ def audit(
         skip: Codes, or names of codes, that are not reported: ``["wrong-ratio"]``.
         allow: Places that are not reported: ``["algo.py:77"]``.
         on_policy: Whether the batch is certainly of the policy as it is; see :class:`Audit`.
+        roles: Roles of fields by their names; see :class:`Audit`.
+        like: Name of a formula that the update is compared with, in further replays on other values: ``"ppo_clip"``,
+            by the derivative of the loss by log-probabilities, or ``"dqn"`` or ``"double_dqn"``, by the targets. It is
+            reported which variant of the formula the update computes; see :func:`audit_stage` for others.
+        settings: Settings of the formula, as ``{"gamma": 0.99}``.
 
     Returns:
         A report with findings, notes, and tables of what was read and learned.
 
     Raises:
-        SettingError: ``skip`` has something else than codes, ``vary`` has no values, or an audit runs already.
+        SettingError: ``skip`` has something else than codes, ``vary`` has no values, there is no such formula or
+            setting, or an audit runs already.
     """
     for name, values in (vary or {}).items():
         if not values:
             raise SettingError(f"vary takes the values to try of each argument, got none for {name!r}")
-    replays = Replays(update, args)
+    session = Audit(updates=1, on_finding="keep", skip=skip, allow=allow, on_policy=on_policy, roles=roles)
+    replays = Replays(update, args, session.roles)
+    if like is not None:
+        other = compare_update(update, args, like, settings_of(like, settings or {}), session.roles)
+        if other is not None:
+            session.add(other)
     if replay or vary:
         replays.run(vary or {})  # Before the update, which changes what they begin with.
-    session = Audit(updates=1, on_finding="keep", skip=skip, allow=allow, on_policy=on_policy)
     session.call(update, *args)
     told = {finding.code for finding in session.report.findings}
     for finding in replays.findings:

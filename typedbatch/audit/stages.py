@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
@@ -14,11 +14,14 @@ import torch
 from torch import Tensor, nn
 
 from typedbatch._core.kinds import BATCH, TENSOR, describe, kind_of
+from typedbatch._markers import Role
 from typedbatch._ops.conversion import leaf_to_numpy
+from typedbatch.audit.comparison import compare_stage, settings_of
 from typedbatch.audit.objects import Objects
 from typedbatch.audit.output_gradients import other_values
 from typedbatch.audit.replays import other_padding
 from typedbatch.audit.report import Finding, Report
+from typedbatch.audit.roles import Roles
 from typedbatch.audit.trace import Check, Operation, Trace
 from typedbatch.batch import Batch
 from typedbatch.errors import MissingFieldError, SettingError
@@ -87,7 +90,7 @@ def audit_logp(
         if bool(((before - before[:1]).abs() > 10 * _CLOSE).any()):
             found("the log-probability of a token depends on the tokens after it")
         _find_other_rows(function, model, rollouts, base, found)
-        padded = other_padding(rollouts)
+        padded = other_padding(rollouts, Roles())
         if padded is not None and bool(((function(model, padded) - base)[mask].abs() > 10 * _CLOSE).any()):
             text = "the log-probabilities depend on the tokens of padding; give the masks to the model"
             found(text, is_certain=not trace.compares_ids)
@@ -214,7 +217,7 @@ def audit_reward(function: Callable[[Any], Any], rollouts: Any) -> Report:
             changed["response_ids"] = torch.where(of_tools, token, ids)
             text = "the tokens of tools, outside loss_mask, have an effect on rewards"
             _compare(report, base, rewards(changed), text)
-    if (padded := other_padding(rollouts)) is not None:
+    if (padded := other_padding(rollouts, Roles())) is not None:
         text = "the tokens of padding have an effect on rewards"  # Padding may be told from tokens by its id.
         _compare(report, base, rewards(padded), text, is_certain=False)
     order = _other_order(rollouts)
@@ -223,24 +226,52 @@ def audit_reward(function: Callable[[Any], Any], rollouts: Any) -> Report:
     return report
 
 
-def audit_stage(function: Callable[[Any], Any], batch: Any, *, by: str = "uid") -> Report:
-    """Audit a function that returns several rows for each row that it is given, as a sampler does.
+def audit_stage(
+    function: Callable[[Any], Any],
+    batch: Any,
+    *,
+    by: str = "uid",
+    like: str | None = None,
+    settings: Mapping[str, Any] | None = None,
+    roles: Mapping[str, Role | str] | None = None,
+) -> Report:
+    """Audit a stage: what rows carry stays with them, or with ``like``, what is computed is a formula.
 
-    What a row carries stays with its identifier: in each row of the result, the fields of the argument have the values
-    that they had in the row with the same identifier.
+    A function that returns several rows for each row that it is given, as a sampler does, is tried by identifiers: in
+    each row of the result, the fields of the argument have the values that they had in the row with the same one.
+
+    With ``like``, results are compared with a formula of :mod:`typedbatch.audit.references`, on the batch and on copies
+    of it with other rewards, flags, values and log-probabilities. A finding says which variant of the formula the
+    function computes, such as "truncation is taken for termination"; where none fits, a note says where the result is
+    furthest away. Rows are steps of one environment in the order of time, or the first axis is that of time. A loss is
+    a function that returns one number; its gradients by ``logp`` (or ``values``, ``chosen_logp`` ...) are compared too.
 
     Args:
-        function: Function of the batch that returns a batch.
-        batch: Batch with the field ``by``, which is different in each row; not modified.
+        function: Function of the batch that returns a batch, a tensor or array, or a loss.
+        batch: Batch; with the field ``by``, which is different in each row, or with the arguments of the formula, as
+            ``rew``, ``v_s``, ``v_s_``, ``terminated`` and ``truncated`` of ``"gae"``. It is not modified.
         by: Name of the field that identifies rows.
+        like: Name of a formula: ``"gae"``, ``"nstep"``, ``"vtrace"``, ``"dqn"``, ``"double_dqn"``, ``"sac"``,
+            ``"ppo_clip"``, ``"value"``, ``"dpo"``, ``"ipo"``, ``"grpo"``, ``"rloo"``, ``"kl"`` or ``"distillation"``.
+        settings: Settings of the formula, as ``{"gamma": 0.99, "lam": 0.95}``.
+        roles: Roles of fields by their names; see :class:`Audit`.
 
     Returns:
-        A report with a finding for each field that was mixed up.
+        A report with a finding for each field that was mixed up, or for another formula.
 
     Raises:
         MissingFieldError: ``batch``, or the result, has no field ``by``.
+        SettingError: There is no such formula or setting, or the batch lacks an argument of the formula.
     """
     report = Report()
+    if like is not None:
+        known = Roles(roles)
+        known.learn_from(function)
+        known.learn(type(batch))
+        other = compare_stage(function, batch, like, settings_of(like, settings or {}), known)
+        if other is not None:
+            report.add(other)
+        return report
     keys = [*np.asarray(leaf_to_numpy(_field(batch, by))).tolist()]
     out = function(copy.deepcopy(batch))
     found = [*np.asarray(leaf_to_numpy(_field(out, by))).tolist()]

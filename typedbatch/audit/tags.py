@@ -249,7 +249,7 @@ def tag_after(call: _CALL, tags: list[Tag], tensors: list[Any], out: Any, step: 
         if tag.models is not models and name not in PICKING:
             models = models | tag.models
         is_scaled, is_of_labels = is_scaled or tag.is_scaled, is_of_labels or tag.is_of_labels
-    if name in PRODUCTS and len(tensors) == 1:
+    if name in PRODUCTS and (len(tensors) == 1 or not all(_is_known(tag) for tag in tags) or _is_scale(tags)):
         is_scaled = True
     elif name in LABELLING:
         is_of_labels = True
@@ -275,6 +275,15 @@ def tag_after(call: _CALL, tags: list[Tag], tensors: list[Any], out: Any, step: 
         is_negated=name in _LOSSES_OF_LABELS if name in LABELLING else first.is_negated != _negates(call, first),
         of_rows=not out.ndim and (first.of_rows or (name in REDUCING and first.rows is not None)),
     )
+
+
+def _is_known(tag: Tag) -> bool:
+    return bool(tag.fields or tag.models)
+
+
+def _is_scale(tags: list[Tag]) -> bool:
+    """Return True if values of a model are multiplied by a field that may be a discount."""
+    return any(tag.column is not None and not tag.has_any(TERMINATED | TRUNCATED | MASKS) for tag in tags)
 
 
 def _negates(call: _CALL, first: Tag) -> bool:

@@ -26,6 +26,7 @@ from torch.overrides import TorchFunctionMode
 from typedbatch.audit.objects import Objects
 from typedbatch.audit.origins import Origins
 from typedbatch.audit.report import AuditCode, Finding, Report, here
+from typedbatch.audit.roles import Roles
 from typedbatch.audit.tags import IGNORED, TOKENS, UNKNOWN, Tag, Tags, part_of, tag_after
 
 _OF_ATTRIBUTES = frozenset({"T", "mT", "H", "data", "real"})
@@ -133,13 +134,15 @@ class Trace:
         self,
         checks: Sequence[type[Check]],
         objects: Objects,
+        roles: Roles | None = None,
         *,
         skip: frozenset[str] = frozenset(),
         allow: frozenset[str] = frozenset(),
     ) -> None:
         self.objects: Objects = objects
         self.tags: Tags = Tags()
-        self.origins: Origins = Origins(self.tags, self._tell)
+        self.roles: Roles = Roles() if roles is None else roles
+        self.origins: Origins = Origins(self.tags, self.roles, self._tell)
         self.report: Report = Report()
         self.is_stepping: bool = False
         """Whether an optimizer makes a step, whose operations do not matter."""
@@ -181,7 +184,7 @@ class Trace:
         """Add a finding, or a note if it is not certain."""
         at = here() if place is None else place
         if code.split()[1] not in self._skip and code.split()[0] not in self._skip and at not in self._allow:
-            self.report.add(Finding(code, at, text, is_certain))
+            self.report.add(Finding(code, at, self.roles.shown(text), is_certain))
 
     def tag_of(self, value: Any) -> Tag:
         """Return the tag of a value; an empty one if nothing is known."""

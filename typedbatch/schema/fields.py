@@ -12,7 +12,7 @@ import numpy as np
 
 from typedbatch._core.compiling import called_while_compiling
 from typedbatch._core.kinds import KINDS, OBJECT, Kind, is_objects
-from typedbatch._markers import Steps
+from typedbatch._markers import Role, Steps
 from typedbatch.rules import BatchRule, Rule
 from typedbatch.schema.declared_meta import MetaSchema
 from typedbatch.schema.dims import ROWS, Dim, Shape, Sort
@@ -111,6 +111,7 @@ class Field:
         place: File and line of the declaration; empty if Python does not record them.
         parameter: Index of the type parameter of the protocol or record that is its annotation, or None.
         steps: Whether it has one number per step, or begins with the axes of the steps.
+        role: What it is, whatever its name; None if that is not declared.
     """
 
     name: str
@@ -120,6 +121,7 @@ class Field:
     place: str = ""
     parameter: int | None = None
     steps: Steps = Steps.NONE
+    role: Role | None = None
 
     @property
     def kinds(self) -> frozenset[Kind] | None:

@@ -16,7 +16,7 @@ from typing_extensions import Format, get_annotations
 
 from typedbatch._core.declaration import places, show_place
 from typedbatch._core.kinds import ARRAY, BATCH, KINDS, TENSOR, describe
-from typedbatch._markers import steps_in
+from typedbatch._markers import role_in, steps_in
 from typedbatch.batch import Batch
 from typedbatch.errors import DeclarationError
 from typedbatch.protocols import BatchProtocol
@@ -150,10 +150,11 @@ def _fields(hint: Any) -> Iterator[Field]:
             variables = {variable: variable for variable in getattr(base, "__parameters__", ())}
             variable = bare(resolve(annotation, variables, scope))[0] if variables else None
             parameter = parameters.get((base, variable)) if isinstance(variable, TypeVar) else None
-            steps, flags = steps_in(bare(resolved)[1])
+            metadata = bare(resolved)[1]
+            steps, flags = steps_in(metadata)
             found = options(resolved, _nested)
             found = tuple(map(_of_flags, found)) if flags else found
-            yield Field(name, found, optional, where, place, parameter, steps)
+            yield Field(name, found, optional, where, place, parameter, steps, role_in(metadata))
 
 
 def _of_flags(option: Option) -> Option:

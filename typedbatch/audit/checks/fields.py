@@ -74,12 +74,12 @@ class Reads(Check, code="TB505 unread-field"):
             self._found("the loss reads response_mask, which includes tokens of tools, but never loss_mask", place="")
 
     def read(self, batch: Any, name: str, value: Any, tag: Tag | None) -> None:
-        fields = object.__getattribute__(batch, "__dict__")
+        fields = self.trace.roles.fields(batch)
         if name == "response_mask" and "loss_mask" in fields and fields["loss_mask"].shape == value.shape:
             self._masks_differ = self._masks_differ or bool((value != fields["loss_mask"]).any())
         if name == "old_logp" and not self._apart:
             mask = "response_mask" if fields.get("loss_mask") is None else "loss_mask"  # a tool's have no rollout_logp
-            others = [fields.get(other) for other in ("rollout_logp", mask)]
+            others: list[Any] = [fields.get(other) for other in ("rollout_logp", mask)]
             if all(isinstance(other, Tensor) and other.shape == value.shape for other in others):
                 apart = (value.float() - others[0].float()).abs()[others[1].bool()]
                 self._apart = float(apart.mean()) if apart.numel() else 0.0
@@ -184,7 +184,7 @@ class Observations(Check, code="TB510 suspect-values"):
             return
         if tag is not None and tag.rows is not None:
             self._seen.add(tag.rows.origin)
-        fields = object.__getattribute__(batch, "__dict__")
+        fields = self.trace.roles.fields(batch)
         other = fields.get("obs_next")
         self._find_constant(value)
         if not isinstance(value, (Tensor, np.ndarray)) or not isinstance(other, (Tensor, np.ndarray)):
@@ -232,7 +232,7 @@ class Ends(Check, code="TB510 suspect-values"):
         self._is_noted = False
 
     def read(self, batch: Any, name: str, value: Any, tag: Tag | None) -> None:
-        fields = object.__getattribute__(batch, "__dict__")
+        fields = self.trace.roles.fields(batch)
         if name != "response_ids" or self._is_noted or "response_mask" not in fields or value.ndim != 2:
             return
         ids, mask = (np.asarray(leaf_to_numpy(fields[key])) for key in (name, "response_mask"))

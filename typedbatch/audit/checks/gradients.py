@@ -214,6 +214,8 @@ class Learning(Check, code="TB504 wrong-gradient", operations=SUMS):
 
     def _begin(self) -> None:
         self._losses: list[_Loss] = []
+        self._stepping: list[Any] = []
+        """Parameters of the optimizer whose step runs now, and may call a closure with a loss of its own."""
         self._twins = set(self.trace.objects.twins)
         self._without_gradient: dict[int, bool] = {}
         self._is_shared: dict[int, bool] = {}
@@ -252,9 +254,11 @@ class Learning(Check, code="TB504 wrong-gradient", operations=SUMS):
         self._note_cleared()
         place, tag = here(), self.trace.tag_of(loss)
         graph = Graph(loss.grad_fn, tag)
-        self._losses.append(_Loss(place, graph))
+        self._losses.append(
+            _Loss(place, graph, {id(one): one for one in self._stepping}, is_stepped=bool(self._stepping))
+        )
         self._reached.update(id(parameter) for parameter in graph.parameters)
-        self.trace.report.loss_reads.setdefault(place, set()).update(tag.names)
+        self.trace.report.loss_reads.setdefault(place, set()).update(self.trace.roles.actual_names(tag.names))
         for node in graph.root.linear():
             constant = node.key.metadata.get("typedbatch constant")
             if constant is not None:
@@ -273,8 +277,10 @@ class Learning(Check, code="TB504 wrong-gradient", operations=SUMS):
         for known in self._losses:
             known.stepped.update((id(parameter), parameter) for parameter in parameters)
             known.is_stepped = True
+        self._stepping = parameters
 
     def stepped(self, optimizer: torch.optim.Optimizer) -> None:
+        self._stepping = []
         parameters = [parameter for parameter in parameters_of(optimizer) if parameter.requires_grad]
         is_idle = all(parameter.grad is None for parameter in parameters)
         for parameter in parameters:
@@ -339,8 +345,9 @@ class Learning(Check, code="TB504 wrong-gradient", operations=SUMS):
             graph = known.graph
             if known.place not in self.trace.report.loss_terms:
                 terms = [(node.tag.names, graph.parameters_in(node.mask)) for node in graph.root.terms()]
+                summary, actual = self.trace.objects.summary, self.trace.roles.actual_names
                 self.trace.report.loss_terms[known.place] = [
-                    LossTerm(frozenset(names), frozenset(self.trace.objects.summary(found))) for names, found in terms
+                    LossTerm(frozenset(actual(names)), frozenset(summary(found))) for names, found in terms
                 ]
             if known.is_stepped:
                 self._find_wasted(known, graph.bits_of(known.stepped.values()))

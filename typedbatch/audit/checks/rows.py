@@ -115,7 +115,7 @@ class SampledRows(Check, code="TB503 other-rows"):
     """Rows that are looked up in the buffer that they were sampled from."""
 
     def sampled(self, batch: Any, buffer: Any, slots: Any) -> None:
-        mine = np.asarray(leaf_to_numpy(object.__getattribute__(batch, "__dict__").get("act")))
+        mine = np.asarray(leaf_to_numpy(self.trace.roles.fields(batch).get("act")))
         theirs = np.asarray(leaf_to_numpy(_GET(buffer, slots, "act", stack_num=1)))
         is_same = mine.shape == theirs.shape and np.array_equal(mine, theirs.astype(mine.dtype))
         if mine.dtype != object and not is_same:

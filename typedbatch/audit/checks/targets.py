@@ -68,7 +68,7 @@ class Networks(Check, code="TB506 wrong-network"):
     def _find_evaluating(self) -> None:
         """Note modules in evaluation mode that are trained, and that have parts for which the mode matters."""
         for name, module in self.trace.objects.named_modules.items():
-            parts = [part for part in module.modules() if isinstance(part, _WITH_MODES) and not part.training]
+            parts = [part for part in module.modules() if _evaluates(part)]
             parameters = self.trace.objects.parameters_in(module)
             trained = any(id(parameter) in self._stepped for _, parameter in parameters)
             if "." not in name and trained and any(id(part) in self.trace.called for part in parts):
@@ -116,6 +116,12 @@ class Networks(Check, code="TB506 wrong-network"):
 
     def _ids_in(self, module: nn.Module) -> set[int]:
         return {id(parameter) for _, parameter in self.trace.objects.parameters_in(module)}
+
+
+def _evaluates(module: nn.Module) -> bool:
+    """Return True for a module that does something else in training mode, and is in the other one."""
+    is_idle = isinstance(module, nn.modules.dropout._DropoutNd) and not module.p  # noqa: SLF001
+    return isinstance(module, _WITH_MODES) and not module.training and not is_idle
 
 
 def is_fixed(name: str) -> bool:
@@ -267,7 +273,7 @@ class Returns(Check, code="TB508 wrong-target"):
         """Number of rows examined, by origin, name and the step in which the values were computed."""
 
     def read(self, batch: Any, name: str, value: Any, tag: Tag | None) -> None:
-        fields = object.__getattribute__(batch, "__dict__")
+        fields = self.trace.roles.fields(batch)
         if name in tags.ADVANTAGES:
             self._find_exchanged(fields, name, tag)
         if name not in tags.RETURNS or not all(other in fields for other in ("rew", "terminated")):
@@ -298,7 +304,7 @@ class Returns(Check, code="TB508 wrong-target"):
         whole = self.trace.origins.whole(rows.origin, name)
         return before > 0 and whole is not None and before >= len(whole)
 
-    def _find_exchanged(self, fields: dict[str, Any], name: str, tag: Tag | None) -> None:
+    def _find_exchanged(self, fields: Mapping[str, Any], name: str, tag: Tag | None) -> None:
         if tag is None or not tag.is_column(tags.RETURNS):
             return
         returns = next((fields[other] for other in tags.RETURNS if other in fields), None)
@@ -327,8 +333,8 @@ class Values(
     def operation(self, operation: Operation) -> None:
         for tensor, tag, _, rew in operation.both_ways():
             is_value = tensor.requires_grad and tag.from_model and not tag.has_any(tags.NEXT_OBS)
-            if not is_value or not rew.is_column(tags.REWARDS) or tag.rows is None:
-                continue
+            if not is_value or not rew.is_column(tags.REWARDS) or tag.rows is None or "act" in tag.names:
+                continue  # A model of rewards takes actions.
             if tags.RETURNS & self.trace.origins.fields_of(tag.rows.origin):
                 text = f"a value from {listed(tag.names)} is learned from rewards, although the batch has returns"
                 self._found(text, is_certain=False)
