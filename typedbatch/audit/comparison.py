@@ -127,15 +127,14 @@ def judged(
         if all(_close(made(variant, inputs), results) for inputs, results in trials):
             text = f"this is {like}, but {variant.text}"
             return None if variant.is_right else Finding("TB514 other-formula", place, text)
-    pairs = [(made(right, inputs), results) for inputs, results in trials]
-    furthest = max(pairs, key=lambda pair: max(map(_distance, pair[0] or [None], pair[1])))
-    text = f"this is not {like}, nor a variant of it that is known{_apart(*furthest)}{failure}"
+    apart = [_apart(made(right, inputs), results) for inputs, results in trials]
+    text = f"this is not {like}, nor a variant of it that is known{max(apart)[1]}{failure}"
     return Finding("TB514 other-formula", place, text, is_certain=False)
 
 
 def _of_size_one(gradient: Tensor) -> Tensor:
-    numbers: Tensor = gradient.double()
-    return numbers / numbers.norm().clamp(min=1e-12)
+    numbers: Tensor = gradient.double() / gradient.double().norm().clamp(min=1e-12)
+    return numbers
 
 
 def _computed(reference: Reference, variant: Variant, given: Inputs) -> list[Tensor] | None:
@@ -170,18 +169,18 @@ def _distance(expected: Tensor | None, result: Tensor | None) -> float:
     return float(apart / expected.detach().abs().max().clamp(min=1e-6)) if expected.numel() else 0.0
 
 
-def _apart(expected: list[Tensor] | None, results: list[Tensor]) -> str:
-    """Describe the largest difference of the first result, and its row."""
+def _apart(expected: list[Tensor] | None, results: list[Tensor]) -> tuple[float, str]:
+    """Return the largest difference of the first result, and its description with the row."""
     if expected is None or expected[0].shape != results[0].shape:
         shape = None if expected is None else tuple(expected[0].shape)
-        return f": its shape is {tuple(results[0].shape)}, expected {shape}"
-    apart = (expected[0] - results[0]).detach().abs()
-    if not apart.ndim:
-        return f": it is {float(results[0].detach()):.4g}, expected {float(expected[0].detach()):.4g}"
-    row = int(apart.reshape(len(apart), -1).amax(1).argmax())
-    at = int(apart.reshape(len(apart), -1)[row].argmax())
-    one, other = (float(values[0].detach().reshape(len(apart), -1)[row, at]) for values in (results, expected))
-    return f": at row {row} it is {one:.4g}, expected {other:.4g}"
+        return torch.inf, f": its shape is {tuple(results[0].shape)}, expected {shape}"
+    one, other = (values[0].detach().double().reshape(len(values[0]) if values[0].ndim else 1, -1)
+                  for values in (results, expected))  # fmt: skip
+    apart = (one - other).abs()
+    row = int(apart.amax(1).argmax())
+    at = int(apart[row].argmax())
+    where = f"at row {row} " if expected[0].ndim else ""
+    return float(apart[row, at]), f": {where}it is {float(one[row, at]):.4g}, expected {float(other[row, at]):.4g}"
 
 
 def other_values_of(batch: Any, names: Mapping[str, str | None], roles: Roles) -> Iterator[Any]:
