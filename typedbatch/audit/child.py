@@ -72,6 +72,8 @@ def in_child(function: Callable[[], Any]) -> Result:
                 pid = os.fork()
             if pid == 0:
                 _run(function, writer)
+            os.close(writer)
+            writer = -1
         return _result_of(reader, pid)
     finally:
         for number in (reader, writer):

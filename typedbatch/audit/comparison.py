@@ -104,7 +104,7 @@ def judged(
     failure: str = "",
     is_scaled: bool = False,
 ) -> Finding | None:
-    """Return a finding for the variant of a formula that all trials have, or a note if it is none that is known.
+    """Return a finding for the variant of a formula that all trials have, or a note if no known variant fits.
 
     Args:
         like: Name of the formula.

@@ -26,11 +26,11 @@ def gae(
 
     Their sum with ``values`` is the return that a critic learns, TD(lambda).
     """
-    delta = rew + gamma * ~terminated * next_values - values
+    delta = rew + gamma * next_values * ~terminated - values
     goes_on = ~(terminated | truncated)
     advantages, after = [], torch.zeros_like(delta[0])
     for t in reversed(range(len(delta))):
-        after = delta[t] + gamma * lam * goes_on[t] * after
+        after = delta[t] + gamma * lam * after * goes_on[t]
         advantages.append(after)
     return torch.stack(advantages[::-1])
 
@@ -47,7 +47,7 @@ def nstep(rew: Tensor, next_values: Tensor, terminated: Tensor, truncated: Tenso
         for k in range(t, min(t + n, len(rew))):
             total = total + open_ * discount * rew[k]
             is_last = open_ & (terminated[k] | truncated[k] | torch.full_like(open_, k == min(t + n, len(rew)) - 1))
-            total = total + is_last * gamma * discount * ~terminated[k] * next_values[k]
+            total = total + gamma * discount * next_values[k] * (is_last & ~terminated[k])
             open_, discount = open_ & ~is_last, discount * gamma
         returns.append(total)
     return torch.stack(returns)
@@ -69,18 +69,18 @@ def vtrace(
 
     ``ratio`` is the probability of the action under the trained policy, over that under the policy that sampled.
     """
-    delta = ratio.clamp(max=largest_rho) * (rew + gamma * ~terminated * next_values - values)
+    delta = ratio.clamp(max=largest_rho) * (rew + gamma * next_values * ~terminated - values)
     goes_on = ~(terminated | truncated)
     targets, after = [], torch.zeros_like(delta[0])
     for t in reversed(range(len(delta))):
-        after = delta[t] + gamma * lam * ratio[t].clamp(max=largest_c) * goes_on[t] * after
+        after = delta[t] + gamma * lam * ratio[t].clamp(max=largest_c) * after * goes_on[t]
         targets.append(values[t] + after)
     return torch.stack(targets[::-1])
 
 
 def dqn_target(rew: Tensor, next_q: Tensor, terminated: Tensor, gamma: float) -> Tensor:
     """Return ``rew + gamma * max q`` by the slow network's ``next_q``, ``(N, A)`` (Mnih et al., 2015)."""
-    return rew + gamma * ~terminated * next_q.max(-1).values
+    return rew + gamma * next_q.max(-1).values * ~terminated
 
 
 def double_dqn_target(rew: Tensor, next_q: Tensor, next_online: Tensor, terminated: Tensor, gamma: float) -> Tensor:
@@ -88,14 +88,14 @@ def double_dqn_target(rew: Tensor, next_q: Tensor, next_online: Tensor, terminat
 
     Van Hasselt et al., 2016, arXiv:1509.06461, equation 4. Both are ``(N, A)``.
     """
-    return rew + gamma * ~terminated * next_q.gather(-1, next_online.argmax(-1, keepdim=True)).squeeze(-1)
+    return rew + gamma * next_q.gather(-1, next_online.argmax(-1, keepdim=True)).squeeze(-1) * ~terminated
 
 
 def sac_target(
     rew: Tensor, next_q1: Tensor, next_q2: Tensor, next_logp: Tensor, terminated: Tensor, gamma: float, alpha: float
 ) -> Tensor:
     """Return targets of soft actor-critic, of two slow critics at a sampled action (arXiv:1812.05905, equation 3)."""
-    return rew + gamma * ~terminated * (torch.minimum(next_q1, next_q2) - alpha * next_logp)
+    return rew + gamma * (torch.minimum(next_q1, next_q2) - alpha * next_logp) * ~terminated
 
 
 def sac_temperature_loss(log_alpha: Tensor, logp: Tensor, target_entropy: float) -> Tensor:
@@ -114,7 +114,7 @@ def c51_projection(probs: Tensor, rew: Tensor, terminated: Tensor, gamma: float,
         support: Returns of the atoms, ``(atoms,)``, ascending.
     """
     low, high, width = support[0], support[-1], support[1] - support[0]
-    moved = (rew[:, None] + gamma * ~terminated[:, None] * support).clamp(low, high)
+    moved = (rew[:, None] + gamma * support * ~terminated[:, None]).clamp(low, high)
     nearness = 1 - ((moved[:, None, :] - support[None, :, None]).abs() / width).clamp(max=1)
     return (nearness * probs[:, None, :]).sum(-1)
 
@@ -174,7 +174,7 @@ def kto(
     """
     sign = torch.where(desirable, 1.0, -1.0)
     value = torch.sigmoid(beta * sign * (logp - ref_logp - kl.detach().clamp(min=0)))
-    return (torch.where(desirable, weights[0], weights[1]) * (1 - value)).mean()
+    return torch.where(desirable, weights[0] * (1 - value), weights[1] * (1 - value)).mean()
 
 
 def grpo_advantages(rewards: Tensor, uid: Tensor, epsilon: float = 1e-4) -> Tensor:

@@ -305,22 +305,18 @@ class TokenCredit(Probe):
 
     def _examine_outside(self) -> None:
         """Try whether advantages outside the mask, which are 0, change what tokens inside of it teach."""
-        mask, name = (
-            self.fields.get("loss_mask"),
-            next((name for name in sorted(ADVANTAGES & self.fields.keys())), None),
-        )
-        if name is None or mask is None or self.fields[name].shape != mask.shape or not is_float(self.fields[name]):
+        mask = next((name for name in ("loss_mask", "response_mask") if name in self.fields), None)
+        name = next((name for name in sorted(ADVANTAGES) if name in self.fields), None)
+        if name is None or mask is None or self.fields[name].shape != self.fields[mask].shape:
             return
-        outside = ~self.array("loss_mask").astype(bool)
-        if not outside.any() or self.array(name)[outside].any():
+        outside = ~self.array(mask).astype(bool)
+        if not is_float(self.fields[name]) or not outside.any() or self.array(name)[outside].any():
             return
         effect = self.effect(name, outside.nonzero(), 1.0)
         if effect is None or any(effect.outputs):
             return
         if any(found.keys() & self.outputs.used(number) for number, found in enumerate(effect.gradients)):
-            text = (
-                f"{name} outside loss_mask has an effect on what tokens inside of it teach; use the mask in means too"
-            )
+            text = f"{name} outside {mask} has an effect on what tokens inside of it teach; use the mask in means too"
             self.found("TB511 replay-differs", text)
 
     def _examine_penalties(self) -> None:

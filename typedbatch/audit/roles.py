@@ -42,7 +42,7 @@ class Roles:
         given: Roles of fields by their names.
 
     Raises:
-        SettingError: A role is none of :class:`~typedbatch.Role`.
+        SettingError: A value is not the name of a :class:`~typedbatch.Role`.
     """
 
     def __init__(self, given: Mapping[str, Role | str] | None = None) -> None:

@@ -102,7 +102,7 @@ class _Target(Check, operations=_REGRESSIONS):
 def compare_update(
     update: Callable[..., Any], args: Sequence[Any], like: str, settings: Mapping[str, Any], roles: Roles
 ) -> Finding | None:
-    """Return a finding for the variant of a formula that an update computes, or a note if it is none that is known.
+    """Return a finding for the variant of a formula that an update computes, or a note if no known variant fits.
 
     Raises:
         SettingError: An update cannot be compared with this formula.

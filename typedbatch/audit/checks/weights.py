@@ -19,7 +19,7 @@ _LARGEST_OF_HALF = 2e-2
 _SAME_VALUES: Final = 0.3
 """Share of the old values that are among the new ones, where rows are exchanged or a part of them is wrong."""
 _ERRORS: Final = 4.0
-"""Standard errors by which a mean differs where that is no chance."""
+"""Standard errors by which a mean differs where chance does not explain it."""
 _WIDE: Final = 0.5
 """Standard deviation of differences, in nats, above which a mean of ratios is known badly."""
 _KEEPING: Final = frozenset({"clamp", "clip", "clamp_max", "clamp_min", "detach", "to", "float", "minimum"})

@@ -1,0 +1,271 @@
+"""Comparisons with formulas: right code in any style has no finding, and a mistake is named."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import logsigmoid, smooth_l1_loss
+
+from typedbatch import Batch
+from typedbatch.audit import Report, audit, audit_stage
+from typedbatch.audit.update_comparison import UPDATES
+from typedbatch.audit.variants import REFERENCES
+from typedbatch.errors import SettingError
+from typedbatch.rows import groups
+
+GAE = {"gamma": 0.9, "lam": 0.8}
+
+
+def rollout(length: int = 24, *envs: int) -> Batch:
+    torch.manual_seed(0)
+    flags = {name: torch.rand(length, *envs) < 0.1 for name in ("terminated", "truncated")}
+    return Batch(**{name: torch.randn(length, *envs) for name in ("rew", "v_s", "v_s_")}, **flags)
+
+
+def told(report: Report) -> str:
+    """Return the variant that a finding names, and an empty text if there is neither a finding nor a note."""
+    assert len(report.findings) + len(report.notes) <= 1, report
+    return next((one.text.partition(", but ")[2] or one.text for one in [*report.findings, *report.notes]), "")
+
+
+def gae(batch: Any, end: Any = None, cut: Any = None, lam: float = 0.8, after: str = "v_s_") -> Tensor:
+    end, cut = batch.terminated if end is None else end, batch.terminated | batch.truncated if cut is None else cut
+    out, last = torch.zeros_like(batch.rew), torch.zeros_like(batch.rew[0])
+    for t in reversed(range(len(batch.rew))):
+        delta = batch.rew[t] + 0.9 * batch[after][t] * ~end[t] - batch.v_s[t]
+        last = out[t] = delta + 0.9 * lam * last * ~cut[t]
+    return out
+
+
+def by_matrix(batch: Any) -> Batch:
+    """Return the same advantages, by a product with a matrix of discounts, in numpy."""
+    rows = batch.to_numpy()
+    ends = np.concatenate([[0], np.cumsum(rows.terminated | rows.truncated)[:-1]])
+    apart = np.arange(len(ends)) - np.arange(len(ends))[:, None]
+    weights = np.where((apart >= 0) & (ends == ends[:, None]), (0.9 * 0.8) ** np.maximum(apart, 0), 0)
+    adv = weights @ (rows.rew + 0.9 * rows.v_s_ * ~rows.terminated - rows.v_s)
+    return Batch(adv=adv, returns=adv + rows.v_s)
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        (gae, ""),
+        (by_matrix, ""),
+        (lambda batch: (gae(batch) - gae(batch).mean()) / (gae(batch).std() + 1e-8), ""),
+        (lambda batch: gae(batch, end=batch.terminated | batch.truncated), "truncation is taken for termination"),
+        (lambda batch: gae(batch, end=batch.terminated & False), "termination is ignored: the value after a terminal"),
+        (lambda batch: gae(batch, cut=batch.terminated), "episodes run into each other"),
+        (lambda batch: gae(batch, lam=1.0), "lam is not used"),
+        (lambda batch: gae(batch, after="v_s"), "the value after a step is that of the step itself"),
+        (lambda batch: gae(batch) + batch.v_s, "it is the return: values are not taken off"),
+        (lambda batch: 1.5 * gae(batch), "this is not gae, nor a variant of it that is known: at row "),
+        (
+            lambda batch: gae(batch)[:-1],
+            "this is not gae, nor a variant of it that is known: its shape is (23,), expected",
+        ),
+    ],
+)
+def test_advantages(function: Callable[[Any], Any], says: str):
+    report = audit_stage(function, rollout(), like="gae", settings=GAE)
+    assert told(report).startswith(says) if says else not told(report)
+    assert not says or bool(report.findings) == (not says.startswith("this is not"))
+
+
+def test_advantages_of_several_environments():
+    assert not told(audit_stage(gae, rollout(12, 3), like="gae", settings=GAE))
+    assert told(audit_stage(lambda batch: gae(batch, lam=1.0), rollout(12, 3), like="gae", settings=GAE))
+
+
+def nstep(batch: Any, *, once: bool = False, n: int = 3) -> Tensor:
+    out = []
+    for t in range(len(batch.rew)):
+        total, k = torch.zeros(()), t
+        while not (batch.terminated[k] or batch.truncated[k] or k - t == n - 1 or k == len(batch.rew) - 1):
+            k += 1
+        for i in range(t, k + 1):
+            total = total + 0.9 ** (i - t) * batch.rew[i]
+        out.append(total + (0.9 if once else 0.9 ** (k - t + 1)) * batch.v_s_[k] * ~batch.terminated[k])
+    return torch.stack(out)
+
+
+def test_returns_of_n_steps():
+    settings = {"gamma": 0.9, "n": 3}
+    assert not told(audit_stage(nstep, rollout(), like="nstep", settings=settings))
+    once = audit_stage(lambda batch: nstep(batch, once=True), rollout(), like="nstep", settings=settings)
+    assert told(once) == "the value is discounted by gamma once, not by gamma to the power n"
+    fewer = audit_stage(lambda batch: nstep(batch, n=2), rollout(), like="nstep", settings=settings)
+    assert told(fewer) == "one step fewer is summed"
+
+
+def clipped(batch: Any, choose: Any = torch.minimum, how: str = "tokens") -> Tensor:
+    ratio, mask = (batch.logp - batch.old_logp).exp(), batch.loss_mask
+    losses = -choose(ratio * batch.advantages, ratio.clamp(0.8, 1.2) * batch.advantages)
+    if how == "sequences":
+        return ((losses * mask).sum(1) / mask.sum(1).clamp(min=1))[mask.any(1)].mean()
+    return losses.mean() if how == "all" else (losses * mask).sum() / (mask.numel() if how == "padding" else mask.sum())
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        (clipped, ""),
+        (lambda batch: -clipped(batch), "the sign is the other one"),
+        (lambda batch: clipped(batch, torch.maximum), "it takes the larger of the two objectives"),
+        (lambda batch: clipped(batch, lambda one, other: one), "nothing is clipped"),
+        (lambda batch: clipped(batch, lambda one, other: other), "the clipped objective counts alone"),
+        (lambda batch: clipped(batch, how="padding"), "the mean is over padding too"),
+        (lambda batch: clipped(batch, how="all"), "the mask is not used"),
+        (lambda batch: clipped(batch, how="sequences"), "the mean is one over sequences of their means"),
+    ],
+)
+def test_the_loss_of_ppo(function: Callable[[Any], Tensor], says: str):
+    torch.manual_seed(0)
+    logp = {name: -torch.rand(6, 5) for name in ("logp", "old_logp")}
+    batch = Batch(**logp, advantages=torch.randn(6, 5), loss_mask=torch.rand(6, 5) < 0.7)
+    before = batch.copy()
+    report = audit_stage(function, batch, like="ppo_clip")
+    assert told(report).startswith(says) if says else not told(report)
+    assert batch == before and not batch.logp.requires_grad  # noqa: PT018
+
+
+def test_other_losses_and_estimates():
+    torch.manual_seed(0)
+    names = ("chosen_logp", "rejected_logp", "ref_chosen_logp", "ref_rejected_logp")
+    pairs = Batch(**{name: -5 * torch.rand(8) for name in names})
+
+    def dpo(batch: Any, sign: float = 1.0, beta: float = 0.1) -> Tensor:
+        policy, reference = batch.chosen_logp - batch.rejected_logp, batch.ref_chosen_logp - batch.ref_rejected_logp
+        return -logsigmoid(beta * (policy - sign * reference)).mean()
+
+    assert not told(audit_stage(dpo, pairs, like="dpo"))
+    assert told(audit_stage(lambda batch: dpo(batch, -1.0), pairs, like="dpo")) == "the references are exchanged"
+    assert told(audit_stage(lambda batch: dpo(batch, 0.0), pairs, like="dpo")) == "the references are not used"
+    assert told(audit_stage(lambda batch: dpo(batch, beta=1.0), pairs, like="dpo")) == "beta is not used"
+    scored = Batch(rewards=torch.randn(12), uid=np.array([*"abc"] * 4, object))
+
+    def grpo(batch: Any) -> Tensor:
+        by = groups(batch, "uid")
+        return (batch.rewards - by.mean(batch.rewards)) / (by.std(batch.rewards) + 1e-4)
+
+    assert not told(audit_stage(grpo, scored, like="grpo"))
+    centred = audit_stage(lambda batch: batch.rewards - groups(batch, "uid").mean(batch.rewards), scored, like="rloo")
+    assert told(centred) == "the baseline includes the row itself"
+    logp = Batch(logp=-torch.rand(9), ref_logp=-torch.rand(9))
+    third = audit_stage(lambda batch: batch.logp - batch.ref_logp, logp, like="kl", settings={"kind": "k3"})
+    assert told(third) == "it is k1"
+
+
+def test_what_a_formula_needs_is_asked_for():
+    for like, settings, says in (
+        ("gea", {}, "like takes one of gae, "),
+        ("gae", {"gamma": 0.9}, "gae needs lam, as in settings={'lam': ...}"),
+        ("gae", {**GAE, "lamda": 1}, "gae has the settings gamma, lam, got 'lamda'"),
+        ("dqn", {"gamma": 0.9}, "dqn takes next_q from a field next_q, which the batch lacks"),
+    ):
+        with pytest.raises(SettingError, match="^" + says.replace("{", r"\{").replace("(", r"\(")):
+            audit_stage(gae, rollout(), like=like, settings=settings)
+    with pytest.raises(SettingError, match="the result has no field adv or advantages to compare"):
+        audit_stage(lambda batch: Batch(other=gae(batch)), rollout(), like="gae", settings=GAE)
+    with pytest.raises(SettingError, match="an update is compared with ppo_clip, dqn, double_dqn, and a stage"):
+        audit(lambda batch: None, rollout(), like="gae", settings=GAE)
+    assert set(UPDATES) < set(REFERENCES)
+
+
+def test_a_function_that_refuses_other_values_is_compared_on_the_batch_itself():
+    batch = rollout()
+    first = float(batch.rew[0])
+
+    def strict(given: Any) -> Tensor:
+        if float(given.rew[0]) != first:
+            raise ValueError("not mine")
+        return 2 * gae(given)
+
+    assert told(audit_stage(strict, batch, like="gae", settings=GAE)).endswith("it raised ValueError: not mine")
+
+
+class Ppo:
+    def __init__(self, choose: Any = torch.minimum, *, normalizes: bool = False) -> None:
+        torch.manual_seed(0)
+        self.choose, self.normalizes, self.net = choose, normalizes, nn.Linear(4, 3)
+        self.optim = torch.optim.Adam(self.net.parameters(), 1e-3)
+        obs, act = torch.randn(64, 4), torch.randint(3, (64,))
+        self.batch = Batch(obs=obs, act=act, adv=torch.randn(64), logp_old=self.logp(obs, act).detach())
+
+    def logp(self, obs: Tensor, act: Tensor) -> Tensor:
+        return self.net(obs).log_softmax(-1).gather(-1, act[:, None]).squeeze(-1)
+
+    def update(self, batch: Any) -> None:
+        for part in batch.split(32):
+            adv = (part.adv - part.adv.mean()) / (part.adv.std() + 1e-8) if self.normalizes else part.adv
+            ratio = (self.logp(part.obs, part.act) - part.logp_old).exp()
+            loss = -self.choose(ratio * adv, ratio.clamp(0.8, 1.2) * adv).mean()
+            entropy = torch.distributions.Categorical(logits=self.net(part.obs)).entropy().mean()
+            self.optim.zero_grad()
+            (0.5 * loss - 0.01 * entropy).backward()
+            self.optim.step()
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "says"),
+    [
+        (Ppo(), ""),
+        (Ppo(normalizes=True), ""),
+        (Ppo(torch.maximum), "it takes the larger of the two objectives"),
+        (Ppo(lambda one, other: one), "nothing is clipped"),
+    ],
+)
+def test_an_update_of_ppo(algorithm: Ppo, says: str):
+    report = audit(algorithm.update, algorithm.batch, like="ppo_clip")
+    found = [one for one in [*report.findings, *report.notes] if "TB514" in one.code]
+    assert [one.text for one in found] == ([f"this is ppo_clip, but {says}"] if says else [])
+
+
+class Dqn:
+    def __init__(self, *, online: bool = False, done: bool = False, double: bool = True) -> None:
+        torch.manual_seed(0)
+        self.q = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
+        self.q_target, self.online, self.done, self.double = copy.deepcopy(self.q), online, done, double
+        for parameter in self.q_target.parameters():
+            parameter.data.add_(0.1 * torch.randn_like(parameter))
+        self.optim = torch.optim.Adam(self.q.parameters())
+        ends = {name: torch.rand(32) < 0.2 for name in ("terminated", "truncated")}
+        obs = {name: torch.randn(32, 4) for name in ("obs", "obs_next")}
+        self.batch = Batch(**obs, **ends, act=torch.randint(3, (32,)), rew=torch.randn(32))
+
+    def update(self, batch: Any) -> None:
+        with torch.no_grad():
+            after = (self.q if self.online else self.q_target)(batch.obs_next)
+            act = (self.q(batch.obs_next) if self.double else after).argmax(-1, keepdim=True)
+            end = batch.terminated | batch.truncated if self.done else batch.terminated
+            target = batch.rew + 0.9 * after.gather(-1, act).squeeze(-1) * (~end).float()
+        loss = smooth_l1_loss(self.q(batch.obs).gather(1, batch.act[:, None]).squeeze(1), target)
+        self.optim.zero_grad()
+        loss.backward()
+        self.optim.step()
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "like", "says"),
+    [
+        (Dqn(), "double_dqn", ""),
+        (Dqn(double=False), "dqn", ""),
+        (Dqn(double=False), "double_dqn", "this is not double_dqn, but the slow network chooses actions, too"),
+        (Dqn(done=True), "double_dqn", "this is double_dqn, but truncation is taken for termination"),
+        (Dqn(online=True, double=False), "dqn", "this is dqn, but the trained network gives the values of next"),
+        (Dqn(), "ppo_clip", "the update was not compared with ppo_clip: no place was found where it computes this"),
+    ],
+)
+def test_an_update_of_dqn(algorithm: Dqn, like: str, says: str):
+    settings = {"gamma": 0.9} if "dqn" in like else {}
+    before = [parameter.clone() for parameter in algorithm.q.parameters()]
+    report = audit(algorithm.update, algorithm.batch, like=like, settings=settings, replay=False)
+    found = [one.text for one in [*report.findings, *report.notes] if "TB514" in one.code]
+    assert len(found) == bool(says) and all(text.startswith(says) for text in found)  # noqa: PT018
+    assert any(not torch.equal(one, other) for one, other in zip(before, algorithm.q.parameters(), strict=True))
