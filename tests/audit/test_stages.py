@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from tests.audit.programs import Speaker
 from typedbatch import Batch, BatchRecord, objects
-from typedbatch.audit import audit_logp, audit_pairs, audit_reward, audit_stage
+from typedbatch.audit import audit_logp, audit_pairs, audit_reward, audit_stage, audit_values
 from typedbatch.errors import MissingFieldError, SettingError
 
 
@@ -127,6 +127,45 @@ def test_fields_and_tokens_have_to_be_there():
         audit_logp(speaker.logp, speaker.model, batch)
 
 
+def values(model: nn.Module, batch: Any) -> Tensor:
+    """Return a value before each token, from the tokens before it."""
+    first = torch.zeros(len(batch.response_ids), 1, dtype=torch.long)
+    hidden = model[0](torch.cat([first, batch.response_ids], 1)).cumsum(1)[:, :-1]
+    return hidden.sum(-1)
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        (values, ""),
+        (lambda model, batch: model[0](batch.response_ids).cumsum(1).sum(-1), "depends on the token itself; take the"),
+        (
+            lambda model, batch: values(model, batch) + batch.response_ids.sum(1, keepdim=True),
+            "depends on tokens after",
+        ),
+        (
+            lambda model, batch: values(model, batch) + batch.response_ids.float().mean(0),
+            "of another row; are sequences",
+        ),
+        (lambda model, batch: values(model, batch)[:, 0], r"the values are torch f32[8], expected one for each token"),
+    ],
+)
+def test_a_value_is_that_before_its_token(function: Any, says: str):
+    speaker = Speaker()
+    report = audit_values(function, speaker.model, speaker.batch())
+    assert says in texts(report)
+    assert bool(report.findings) == bool(says)
+    assert says or report.notes == []
+
+
+def test_values_need_three_tokens_and_may_not_see_any():
+    speaker = Speaker()
+    (note,) = audit_values(lambda model, batch: torch.zeros(8, 6), speaker.model, speaker.batch()).notes
+    assert note.text == "no value depends on the tokens before it"
+    with pytest.raises(SettingError, match="no response has three tokens"):
+        audit_values(values, speaker.model, speaker.batch()[[4, 4]])
+
+
 def test_a_reward_of_the_policys_tokens_keeps_all_laws():
     batch = Speaker().batch()
     report = audit_reward(lambda b: ((b.response_ids == 3) & b.loss_mask).sum(1).float(), batch)
@@ -224,3 +263,26 @@ def test_pairs_across_prompts_and_pairs_that_are_exchanged():
     assert "chosen of pair 1 is not a response to its prompt" in texts(across)
     exchanged = audit_pairs(pairs_of([0, 3, 5, 7], [1, 2, 4, 6]), scored())
     assert "chosen of pair 0 has reward 0, and rejected has 1" in texts(exchanged)
+
+
+def test_references_of_pairs_are_of_their_own_tokens():
+    class Referred(Pairs):
+        ref_chosen_logp: Tensor
+        ref_rejected_logp: Tensor
+
+    def reference(pairs: Any) -> tuple[Tensor, Tensor]:
+        return pairs.chosen_ids.sum(1) * -0.1, pairs.rejected_ids.sum(1) * -0.1
+
+    def audited(change: Any) -> str:
+        def make(batch: Any) -> Referred:
+            pairs = pairs_of([1, 3, 5, 7], [0, 2, 4, 6])(batch)
+            chosen, rejected = change(*reference(pairs))
+            return Referred(**pairs.to_dict(), ref_chosen_logp=chosen, ref_rejected_logp=rejected)
+
+        return texts(audit_pairs(make, scored(), reference=reference))
+
+    assert audited(lambda chosen, rejected: (chosen, rejected)) == ""
+    assert audited(lambda chosen, rejected: (rejected, chosen)).endswith("is that of the other side")
+    assert audited(lambda chosen, rejected: (chosen.roll(1), rejected)) == (
+        "ref_chosen_logp of pair 0 is not that of its tokens by the reference model"
+    )

@@ -20,11 +20,11 @@ note      An observation that is often, but not always, a mistake.
 
 from typedbatch.audit.report import AuditCode, Finding, LossTerm, Report
 from typedbatch.audit.session import Audit, AuditError, AuditWarning, audit
-from typedbatch.audit.stages import audit_logp, audit_pairs, audit_reward, audit_stage
+from typedbatch.audit.stages import audit_logp, audit_pairs, audit_reward, audit_stage, audit_values
 
 __all__ = [
     "Audit", "AuditCode", "AuditError", "AuditWarning", "Finding", "LossTerm", "Report", "audit", "audit_logp",
-    "audit_pairs", "audit_reward", "audit_stage",
+    "audit_pairs", "audit_reward", "audit_stage", "audit_values",
 ]  # fmt: skip
 
 

@@ -97,6 +97,52 @@ def audit_logp(
     return report
 
 
+def audit_values(function: Callable[[Any, Any], Tensor], model: nn.Module, rollouts: Any) -> Report:
+    """Audit a function that returns a value before each token of the responses, as a critic does.
+
+    The value before a token depends neither on this token nor on later ones, and not on other rows or padding. Each law
+    is tried by calling the function on other tokens. The model is in evaluation mode meanwhile, and has no gradients.
+
+    Args:
+        function: Function of the model and the rollouts that returns values, ``(N, R)``.
+        model: Critic, or policy with a head for values.
+        rollouts: Batch with the fields of :class:`~typedbatch.posttraining.Rollouts`; not modified.
+
+    Returns:
+        A report with a finding for each law that does not hold.
+
+    Raises:
+        MissingFieldError: A field of rollouts is missing.
+        SettingError: No response has three tokens.
+    """
+    ids, mask = _field(rollouts, "response_ids"), _field(rollouts, "response_mask").bool()
+    rows = (mask.sum(1) > 2).nonzero()[:, 0].tolist()
+    if not rows:
+        raise SettingError("no response has three tokens, so that nothing can be said of them")
+    row, report = rows[0], Report()
+    found = partial(_add, report)
+    at = int(mask[row].nonzero()[1, 0])
+    with _evaluating(model):
+        base = function(model, rollouts)
+        if base.shape != mask.shape:
+            found(f"the values are {describe(base)}, expected one for each token, {[*mask.shape]}")
+            return report
+        changed = copy.deepcopy(rollouts)
+        changed["response_ids"][row, at] = other_values(ids[row, at], ids[mask])
+        apart = ((function(model, changed) - base)[row].abs() > 10 * _CLOSE) & mask[row]
+        if bool(apart[:at].any()):
+            found("the value before a token depends on tokens after it")
+        elif bool(apart[at]):
+            found("the value before a token depends on the token itself; take the output at the one before it")
+        elif not bool(apart[at + 1 :].any()):
+            found("no value depends on the tokens before it", is_certain=False)
+        _find_other_rows(function, model, rollouts, base, found, "values")
+        padded = other_padding(rollouts, Roles())
+        if padded is not None and bool(((function(model, padded) - base)[mask].abs() > 10 * _CLOSE).any()):
+            found("the values depend on the tokens of padding; give the masks to the model", is_certain=False)
+    return report
+
+
 class _Logits(Check, operations=frozenset({"log_softmax", "softmax", "logsumexp", "cross_entropy"})):
     """The logits that the probabilities of tokens are computed from."""
 
@@ -159,7 +205,12 @@ def _starts(ids: Tensor, tokens: list[int]) -> list[int]:
 
 
 def _find_other_rows(
-    function: Callable[[Any, Any], Tensor], model: Any, rollouts: Any, base: Tensor, found: Callable[[str], None]
+    function: Callable[[Any, Any], Tensor],
+    model: Any,
+    rollouts: Any,
+    base: Tensor,
+    found: Callable[[str], None],
+    what: str = "log-probabilities",
 ) -> None:
     """Report a row that has an effect on others, as in a packed forward pass without a mask between sequences."""
     if len(rollouts) < 2:
@@ -168,7 +219,7 @@ def _find_other_rows(
     ids, mask = changed["response_ids"], _field(rollouts, "response_mask").bool()
     ids[0] = other_values(ids[0], ids[mask])
     if bool(((function(model, changed) - base)[1:][mask[1:]].abs() > 10 * _CLOSE).any()):
-        found("the log-probabilities of a row depend on the tokens of another row")
+        found(f"the {what} of a row depend on the tokens of another row; are sequences packed without a mask?")
 
 
 def _with_each_token(rollouts: Any, row: int, position: int, size: int) -> Iterator[Any]:
@@ -295,16 +346,22 @@ def audit_stage(
 
 
 def audit_pairs(
-    function: Callable[[Any], Any], scored: Any, *, sides: tuple[str, str] = ("chosen", "rejected")
+    function: Callable[[Any], Any],
+    scored: Any,
+    *,
+    sides: tuple[str, str] = ("chosen", "rejected"),
+    reference: Callable[[Any], tuple[Tensor, Tensor]] | None = None,
 ) -> Report:
     """Audit a function that makes pairs of a better and a worse response.
 
-    Both sides of a pair are responses to its prompt, and the better one has the larger reward.
+    Both sides of a pair are responses to its prompt, and the better one has the larger reward. With ``reference``, the
+    log-probabilities of the reference model that pairs carry, as ``ref_chosen_logp``, are those of their own tokens.
 
     Args:
         function: Function of scored rollouts that returns pairs.
         scored: Batch with the fields of :class:`~typedbatch.posttraining.Scored`; not modified.
         sides: Prefixes of the better and the worse response in the pairs.
+        reference: Function of pairs that returns the log-probabilities of both sides by the reference model.
 
     Returns:
         A report with a finding for each law that does not hold.
@@ -319,6 +376,8 @@ def audit_pairs(
     for prompt, response, reward in zip(prompts, responses, rewards.tolist(), strict=True):
         known.setdefault((prompt, response), []).append(reward)
     pairs = function(copy.deepcopy(scored))
+    if reference is not None:
+        _find_other_references(pairs, sides, reference, report)
     prompts = _texts(pairs, "prompt")
     better, worse = (_texts(pairs, side) for side in sides)
     for row, prompt in enumerate(prompts):
@@ -332,6 +391,20 @@ def audit_pairs(
             _add(report, f"{sides[0]} of pair {row} has reward {max(first):g}, and {sides[1]} has {min(second):g}")
             return report
     return report
+
+
+def _find_other_references(pairs: Any, sides: tuple[str, str], reference: Any, report: Report) -> None:
+    """Report log-probabilities of the reference model that are not those of the tokens of their side."""
+    with torch.no_grad():
+        expected = reference(pairs)
+    for side, mine, other in zip(sides, expected, expected[::-1], strict=True):
+        name = f"ref_{side}_logp"
+        apart = (_field(pairs, name) - mine).abs().reshape(len(mine), -1).amax(1)
+        if bool((apart > 10 * _CLOSE).any()):
+            is_exchanged = torch.allclose(_field(pairs, name), other, atol=10 * _CLOSE)
+            what = "that of the other side" if is_exchanged else "not that of its tokens by the reference model"
+            _add(report, f"{name} of pair {int(apart.argmax())} is {what}")
+            return
 
 
 def _texts(batch: Any, name: str) -> list[tuple[int, ...]]:

@@ -108,7 +108,7 @@ def _once(out: Tensor, inputs: Inputs) -> Tensor:
     """Return n-step returns whose value after the last step is discounted by gamma, whatever the number of steps."""
     given = {name: inputs[name] for name in ("terminated", "truncated", "gamma", "n")}
     rewards = of.nstep(inputs["rew"], torch.zeros_like(inputs["rew"]), **given)
-    one = {**given, "gamma": 1.0}
+    one: Inputs = {**given, "gamma": 1.0}
     after: Tensor = inputs["gamma"] * of.nstep(torch.zeros_like(inputs["rew"]), inputs["next_values"], **one)
     return rewards + after
 
