@@ -83,6 +83,37 @@ def test_advantages_of_several_environments():
     assert told(audit_stage(lambda batch: gae(batch, lam=1.0), rollout(12, 3), like="gae", settings=GAE))
 
 
+def by_next_row(batch: Any) -> tuple[Tensor, Tensor]:
+    """Return the same advantages with the value of the next row in place of that of the next observation."""
+    ended = batch.terminated | batch.truncated
+    after = torch.cat([torch.where(ended[:-1], batch.v_s_[:-1], batch.v_s[1:]), batch.v_s_[-1:]])
+    adv = gae(Batch(rew=batch.rew, v_s=batch.v_s, v_s_=after, terminated=batch.terminated, truncated=batch.truncated))
+    return adv, adv + batch.v_s
+
+
+def test_other_values_are_coherent_and_of_the_same_dtype():
+    batch = rollout()
+    ended = (batch.terminated | batch.truncated)[:-1]
+    batch.v_s_[:-1] = torch.where(ended, batch.v_s_[:-1], batch.v_s[1:])
+    assert not told(audit_stage(by_next_row, batch, like="gae", settings=GAE))
+    batch.done = batch.terminated | batch.truncated
+    assert not told(audit_stage(lambda given: gae(given, cut=given.done), batch, like="gae", settings=GAE))
+    for numbers in (batch.to_numpy(), batch):
+        numbers["terminated"], numbers["truncated"] = (1.0 * numbers[name] for name in ("terminated", "truncated"))
+        wrong = audit_stage(
+            lambda given: by_float_flags(given, 1 - given.terminated), numbers, like="gae", settings=GAE
+        )
+        assert told(wrong).startswith("episodes run into each other")
+
+
+def by_float_flags(batch: Any, goes_on: Any) -> Any:
+    out, last = [], 0.0
+    for t in reversed(range(len(batch.rew))):
+        delta = batch.rew[t] + 0.9 * batch.v_s_[t] * goes_on[t] - batch.v_s[t]
+        out.append(last := delta + 0.9 * 0.8 * last * goes_on[t])
+    return {"adv": np.stack(out[::-1]) if isinstance(batch.rew, np.ndarray) else torch.stack(out[::-1])}
+
+
 def nstep(batch: Any, *, once: bool = False, n: int = 3) -> Tensor:
     out = []
     for t in range(len(batch.rew)):
@@ -162,6 +193,25 @@ def test_other_losses_and_estimates():
     assert told(third) == "it is k1"
 
 
+def test_a_loss_is_one_number_and_its_gradient_counts():
+    batch = Batch(logp=-torch.rand(8), old_logp=-torch.rand(8), adv=torch.randn(8))
+
+    def loss(given: Any, ratio: Any = lambda apart: apart.exp()) -> Tensor:
+        one = ratio(given.logp - given.old_logp)
+        return -torch.minimum(one * given.adv, one.clamp(0.8, 1.2) * given.adv).mean()
+
+    assert not told(audit_stage(lambda given: (loss(given), {"kl": 0.0}), batch, like="ppo_clip"))
+    detached = audit_stage(lambda given: loss(given, lambda apart: apart.exp().detach()), batch, like="ppo_clip")
+    assert told(detached).endswith("its value is right on this batch, and its gradient is not")
+    for wrong, got in ((lambda given: loss(given).item(), "float"), (lambda given: given.logp, r"torch f32\[8\]")):
+        with pytest.raises(SettingError, match=f"ppo_clip is a loss: .* a tensor of one number, got {got}"):
+            audit_stage(wrong, batch, like="ppo_clip")
+    summed = audit_stage(lambda given: 8 * loss(given), batch, like="ppo_clip")
+    assert (told(summed), summed.findings) == ("losses are added up", [])
+    mean = {"reduction": "mean"}
+    assert audit_stage(lambda given: 8 * loss(given), batch, like="ppo_clip", settings=mean).findings
+
+
 def test_what_a_formula_needs_is_asked_for():
     for like, settings, says in (
         ("gea", {}, "like takes one of gae, "),
@@ -188,6 +238,8 @@ def test_a_function_that_refuses_other_values_is_compared_on_the_batch_itself():
         return 2 * gae(given)
 
     assert told(audit_stage(strict, batch, like="gae", settings=GAE)).endswith("it raised ValueError: not mine")
+    note = told(audit_stage(lambda given: strict(given) / 2, batch, like="gae", settings=GAE))
+    assert note == "on the batch itself this is gae; on other values it raised ValueError: not mine"
 
 
 class Ppo:
@@ -256,7 +308,7 @@ class Dqn:
     [
         (Dqn(), "double_dqn", ""),
         (Dqn(double=False), "dqn", ""),
-        (Dqn(double=False), "double_dqn", "this is not double_dqn, but the slow network chooses actions, too"),
+        (Dqn(double=False), "double_dqn", "this is double_dqn, but the slow network chooses actions, too"),
         (Dqn(done=True), "double_dqn", "this is double_dqn, but truncation is taken for termination"),
         (Dqn(online=True, double=False), "dqn", "this is dqn, but the trained network gives the values of next"),
         (Dqn(), "ppo_clip", "the update was not compared with ppo_clip: no place was found where it computes this"),

@@ -161,3 +161,19 @@ def test_distillation_is_a_divergence_of_whole_distributions():
     forward, reverse = (p * (p / q).log()).sum(-1)[mask].mean(), (q * (q / p).log()).sum(-1)[mask].mean()
     assert of.distillation_kl(student, teacher, mask) == pytest.approx(float(forward), rel=1e-5)
     assert of.distillation_kl(student, teacher, mask, reverse=True) == pytest.approx(float(reverse), rel=1e-5)
+
+
+def test_what_does_not_count_may_be_nan_and_there_may_be_no_step():
+    ends, cut = torch.tensor([False, True]), torch.tensor([False, False])
+    after, ones = torch.tensor([1.0, torch.nan]), torch.ones(2)
+    assert of.gae(ones, ones, after, ends, cut, 0.5, 1.0).tolist() == [0.5, 0.0]
+    assert of.nstep(ones, after, ends, cut, 0.5, 2).tolist() == [1.5, 1.0]
+    assert of.dqn_target(ones, after[:, None], ends, 0.5).tolist() == [1.5, 1.0]
+    logp = torch.tensor([0.0, -torch.inf])
+    assert of.ppo_clip(logp, logp, ones, mask=torch.tensor([True, False])) == -1.0
+    none = torch.zeros(0)
+    assert of.gae(none, none, none, none.bool(), none.bool(), 0.9, 0.9).shape == (0,)
+    assert of.nstep(none, none, none.bool(), none.bool(), 0.9, 3).shape == (0,)
+    alone = torch.tensor([1.0, 4.0, 2.0]), torch.tensor([0, 0, 1])
+    assert of.rloo_advantages(*alone).tolist() == [-3.0, 3.0, 0.0]
+    assert of.grpo_advantages(*alone)[2] == 0.0

@@ -6,28 +6,32 @@ import copy
 import inspect
 import os
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from typedbatch._core.kinds import BATCH, kind_of
+from typedbatch._core.kinds import BATCH, describe, kind_of
 from typedbatch.audit.report import Finding
 from typedbatch.audit.roles import Roles
 from typedbatch.audit.variants import REFERENCES, Inputs, Reference, Variant
 from typedbatch.errors import SettingError
 
 _TOLERANCE: Final = 1e-4
+_OF_HALF: Final = 2e-2
+"""Tolerance for values that were computed in float16 or bfloat16."""
 _TRIALS: Final = 3
 _FLAGS: Final = frozenset({"terminated", "truncated", "mask"})
 _FIXED: Final = frozenset({"uid", "desirable"})
 _OPTIONAL: Final = frozenset({"truncated", "mask"})
+_DONE: Final = ("done", "dones")
 FIELDS: Final[dict[str, tuple[str, ...]]] = {
     "values": ("v_s", "values", "value"),
     "next_values": ("v_s_", "next_values", "values_next"),
     "old_logp": ("logp_old", "old_logp"),
-    "mask": ("loss_mask", "mask"),
+    "mask": ("loss_mask", "response_mask", "mask"),
     "adv": ("adv", "advantages"),
     "rewards": ("rewards", "scores", "rew"),
     "rew": ("rew", "rewards"),
@@ -41,47 +45,101 @@ FIELDS: Final[dict[str, tuple[str, ...]]] = {
 """Names of the fields that are arguments of formulas; others have the name of the argument."""
 
 
-def settings_of(like: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return all settings of a formula.
+@dataclass(frozen=True)
+class Formula:
+    """A formula with its settings.
+
+    Attributes:
+        name: Its name.
+        reference: The formula.
+        settings: Its settings.
+        given: Names of the settings that the caller gave.
+    """
+
+    name: str
+    reference: Reference
+    settings: Mapping[str, Any]
+    given: frozenset[str]
+
+    def fields_in(self, fields: Mapping[str, Any]) -> dict[str, str | None]:
+        """Return the names of the fields that are its arguments; None for an optional one that is not there.
+
+        Raises:
+            SettingError: There is no such field.
+        """
+        found: dict[str, str | None] = {}
+        for name in self.reference.inputs:
+            names = FIELDS.get(name, (name,))
+            found[name] = next((one for one in names if fields.get(one) is not None), None)
+            if found[name] is None and name not in _OPTIONAL:
+                text = f"{self.name} takes {name} from a field {' or '.join(names)}, which the batch lacks"
+                raise SettingError(text)
+        return found
+
+
+def formula_of(name: str, given: Mapping[str, Any]) -> Formula:
+    """Return a formula with all its settings.
 
     Raises:
         SettingError: There is no such formula, it has no such setting, or one that it needs is not given.
     """
-    if like not in REFERENCES:
-        raise SettingError(f"like takes one of {', '.join(REFERENCES)}, got {like!r}")
-    known = REFERENCES[like].settings
-    for name in given:
-        if name not in known:
-            raise SettingError(f"{like} has the settings {', '.join(known) or '(none)'}, got {name!r}")
+    if name not in REFERENCES:
+        raise SettingError(f"like takes one of {', '.join(REFERENCES)}, got {name!r}")
+    known = REFERENCES[name].settings
+    for setting in given:
+        if setting not in known:
+            raise SettingError(f"{name} has the settings {', '.join(known) or '(none)'}, got {setting!r}")
     settings = {**known, **given}
-    if missing := [name for name, value in settings.items() if value is None]:
-        raise SettingError(f"{like} needs {' and '.join(missing)}, as in settings={{{missing[0]!r}: ...}}")
-    return settings
+    if missing := [setting for setting, value in settings.items() if value is None]:
+        raise SettingError(f"{name} needs {' and '.join(missing)}, as in settings={{{missing[0]!r}: ...}}")
+    return Formula(name, REFERENCES[name], settings, frozenset(given))
 
 
-def compare_stage(
-    function: Callable[[Any], Any], batch: Any, like: str, settings: Mapping[str, Any], roles: Roles
-) -> Finding | None:
-    """Compare the result of a function of a batch with a formula; for a loss, its value and its gradients."""
-    reference = REFERENCES[like]
-    names = {name: _field_of(name, roles.fields(batch), like) for name in reference.inputs}
+def compare_stage(function: Callable[[Any], Any], batch: Any, formula: Formula, roles: Roles) -> Finding | None:
+    """Compare the result of a function of a batch with a formula; for a loss, its value and its gradients.
 
-    def run(trial: Any) -> tuple[Inputs, list[Tensor]]:
+    Raises:
+        SettingError: The batch lacks an argument of the formula, or the result is of another kind.
+    """
+    reference, fields = formula.reference, roles.fields(batch)
+    names = formula.fields_in(fields)
+    # There are no gradients by arrays.
+    by = {name: str(names[name]) for name in reference.by if isinstance(fields[str(names[name])], Tensor)}
+    formula = replace(formula, reference=replace(reference, by=tuple(by)))
+
+    def run(trial: Any) -> Trial:
         given = _inputs(trial, names, roles)
         if not reference.by:
             return given, [_result(function(copy.deepcopy(trial)), reference.output, roles)]
-        by = {str(names[name]): given[name].detach().clone().requires_grad_() for name in reference.by}
-        loss = function(roles.changed(trial, by))
-        return given, [loss, *torch.autograd.grad(loss, [*by.values()], allow_unused=True)]
+        leaves = {field: given[name].detach().clone().requires_grad_() for name, field in by.items()}
+        loss = _loss_in(function(roles.changed(trial, leaves)), formula.name)
+        if not by or not loss.requires_grad:
+            return given, [loss, *(torch.zeros_like(leaf) for leaf in leaves.values())]
+        return given, [loss, *torch.autograd.grad(loss, [*leaves.values()], allow_unused=True)]
 
-    trials: list[Trial] = [run(batch)]
-    failure = ""
+    trials, failure = [run(batch)], ""
     for changed in other_values_of(batch, names, roles):
         try:
             trials.append(run(changed))
         except Exception as error:  # noqa: BLE001  # whatever the function refuses
-            failure = f"; on other values it raised {type(error).__name__}: {error}"
-    return judged(like, reference, settings, trials, place_of(function), failure=failure)
+            failure = f"on other values it raised {type(error).__name__}: {error}"
+    found = judged(formula, trials, place_of(function))
+    if not failure or (found is not None and found.is_certain):
+        return found
+    text = f"on the batch itself this is {formula.name}" if found is None else found.text
+    return Finding("TB514 other-formula", place_of(function), f"{text}; {failure}", is_certain=False)
+
+
+def _loss_in(out: Any, name: str) -> Tensor:
+    """Return the loss that a function returns, alone or before other results.
+
+    Raises:
+        SettingError: It is not one number with a gradient.
+    """
+    loss = out[0] if isinstance(out, (tuple, list)) and out else out
+    if not isinstance(loss, Tensor) or loss.ndim:
+        raise SettingError(f"{name} is a loss: the function has to return a tensor of one number, got {describe(loss)}")
+    return loss
 
 
 def place_of(function: Any) -> str:
@@ -94,41 +152,30 @@ Trial = tuple[Inputs, list[Tensor]]
 """Arguments of a formula, and what code computes from them: values, or a loss and its gradients."""
 
 
-def judged(
-    like: str,
-    reference: Reference,
-    settings: Mapping[str, Any],
-    trials: list[Trial],
-    place: str = "",
-    *,
-    failure: str = "",
-    is_scaled: bool = False,
-) -> Finding | None:
+def judged(formula: Formula, trials: list[Trial], place: str = "", *, is_scaled: bool = False) -> Finding | None:
     """Return a finding for the variant of a formula that all trials have, or a note if no known variant fits.
 
     Args:
-        like: Name of the formula.
-        reference: The formula.
-        settings: Its settings.
+        formula: The formula.
         trials: What was computed.
         place: Place of the finding.
-        failure: Reason why there are not more trials, to be told.
         is_scaled: Whether gradients alone are compared, whatever their scale.
     """
 
     def made(variant: Variant, inputs: Inputs) -> list[Tensor] | None:
-        out = _computed(reference, variant, {**inputs, **settings})
+        out = _computed(formula.reference, variant, {**inputs, **formula.settings})
         return out if out is None or not is_scaled else [_of_size_one(gradient) for gradient in out[1:]]
 
     if is_scaled:
         trials = [(inputs, [_of_size_one(gradient) for gradient in results]) for inputs, results in trials]
     right = Variant("", is_right=True)
-    for variant in (right, *reference.variants):
+    for variant in (right, *formula.reference.variants):
         if all(_close(made(variant, inputs), results) for inputs, results in trials):
-            text = f"this is {like}, but {variant.text}"
-            return None if variant.is_right else Finding("TB514 other-formula", place, text)
-    apart = [_apart(made(right, inputs), results) for inputs, results in trials]
-    text = f"this is not {like}, nor a variant of it that is known{max(apart)[1]}{failure}"
+            is_certain = not variant.choice or variant.choice in formula.given  # Else it may be meant.
+            text = f"this is {formula.name}, but {variant.text}"
+            return None if variant.is_right else Finding("TB514 other-formula", place, text, is_certain)
+    apart = max(_apart(made(right, inputs), results) for inputs, results in trials)
+    text = f"this is not {formula.name}, nor a variant of it that is known: {apart[1]}"
     return Finding("TB514 other-formula", place, text, is_certain=False)
 
 
@@ -155,70 +202,77 @@ def _computed(reference: Reference, variant: Variant, given: Inputs) -> list[Ten
 
 
 def _close(expected: list[Tensor] | None, results: list[Tensor]) -> bool:
-    return expected is not None and all(_distance(*pair) <= _TOLERANCE for pair in zip(expected, results, strict=True))
+    return expected is not None and all(_distance(*pair) <= 1 for pair in zip(expected, results, strict=True))
 
 
 def _distance(expected: Tensor | None, result: Tensor | None) -> float:
-    """Return the largest difference, in units of the largest value."""
+    """Return the largest difference, in units of what rounding explains."""
     if expected is None or result is None:
         other = result if expected is None else expected
-        return 0.0 if other is None or not bool(other.any()) else float("inf")
+        return 0.0 if other is None or not bool(other.any()) else torch.inf
     if expected.shape != result.shape:
-        return float("inf")
-    apart = (expected.detach() - result.detach().double()).abs().max() if expected.numel() else torch.zeros(())
-    return float(apart / expected.detach().abs().max().clamp(min=1e-6)) if expected.numel() else 0.0
+        return torch.inf
+    if not expected.numel():
+        return 0.0
+    tolerance = _OF_HALF if result.dtype in (torch.float16, torch.bfloat16) else _TOLERANCE
+    apart = (expected.detach() - result.detach().double()).abs().nan_to_num(torch.inf).max()
+    return float(apart / expected.detach().abs().max().clamp(min=1e-6)) / tolerance
 
 
 def _apart(expected: list[Tensor] | None, results: list[Tensor]) -> tuple[float, str]:
-    """Return the largest difference of the first result, and its description with the row."""
+    """Return the distance of what was computed, and a description of the largest difference."""
     if expected is None or expected[0].shape != results[0].shape:
-        shape = None if expected is None else tuple(expected[0].shape)
-        return torch.inf, f": its shape is {tuple(results[0].shape)}, expected {shape}"
+        shape = f", expected {tuple(expected[0].shape)}" if expected is not None else ""
+        return torch.inf, f"its shape is {tuple(results[0].shape)}{shape}"
+    distances = [_distance(*pair) for pair in zip(expected, results, strict=True)]
+    if len(expected) > 1 and distances[0] <= 1:
+        return max(distances), "its value is right on this batch, and its gradient is not"
     one, other = (values[0].detach().double().reshape(len(values[0]) if values[0].ndim else 1, -1)
                   for values in (results, expected))  # fmt: skip
     apart = (one - other).abs()
     row = int(apart.amax(1).argmax())
     at = int(apart[row].argmax())
     where = f"at row {row} " if expected[0].ndim else ""
-    return float(apart[row, at]), f": {where}it is {float(one[row, at]):.4g}, expected {float(other[row, at]):.4g}"
+    return distances[0], f"{where}it is {float(one[row, at]):.4g}, expected {float(other[row, at]):.4g}"
 
 
 def other_values_of(batch: Any, names: Mapping[str, str | None], roles: Roles) -> Iterator[Any]:
     """Yield copies of a batch with other values in the fields that a formula takes."""
-    generator = torch.Generator().manual_seed(0)
-    fields = roles.fields(batch)
+    generator, fields = torch.Generator().manual_seed(0), roles.fields(batch)
+    known = {name: field for name, field in names.items() if field is not None and name not in _FIXED}
+    shapes = {name: _tensor(fields[field]).shape for name, field in known.items()}
     for _ in range(_TRIALS):
-        changed: dict[str, Any] = {}
-        for name, known in names.items():
-            if known is None or name in _FIXED:
-                continue
-            value = _tensor(fields[known])
-            drawn = torch.rand(value.shape, generator=generator)
-            if name in _FLAGS:
-                new: Any = drawn < (0.6 if name == "mask" else 0.25)
-            else:
-                new = torch.randn(value.shape, generator=generator).to(value.dtype)
-            changed[known] = new if isinstance(fields[known], Tensor) else new.numpy().astype(fields[known].dtype)
-        if (old := names.get("old_logp")) is not None:  # Near the others, so that some are clipped and some are not.
-            new = changed.get(str(names.get("logp")), fields[old])
-            apart = 0.3 * torch.randn(_tensor(new).shape, generator=generator)
-            changed[old] = new + (apart if isinstance(new, Tensor) else apart.numpy().astype(new.dtype))
-        if names.get("terminated") is not None and names.get("truncated") is not None:
-            changed[str(names["truncated"])] &= ~changed[str(names["terminated"])]
+        drawn: dict[str, Tensor] = {}
+        for name, shape in shapes.items():
+            number = (
+                torch.rand(shape, generator=generator) if name in _FLAGS else torch.randn(shape, generator=generator)
+            )
+            drawn[name] = number < (0.6 if name == "mask" else 0.25) if name in _FLAGS else number
+        _make_coherent(drawn, fields, known)
+        changed = {field: like(fields[field], drawn[name]) for name, field in known.items()}
+        for done in _DONE if "terminated" in drawn else ():
+            if fields.get(done) is not None and fields[done].shape == shapes["terminated"]:
+                changed[done] = like(fields[done], drawn["terminated"] | drawn.get("truncated", drawn["terminated"]))
         yield roles.changed(batch, changed)
 
 
-def _field_of(name: str, fields: Mapping[str, Any], like: str) -> str | None:
-    """Return the name of the field that is an argument of a formula, or None for an optional one that is not there.
+def _make_coherent(drawn: dict[str, Tensor], fields: Mapping[str, Any], known: Mapping[str, str]) -> None:
+    """Make numbers that depend on each other fit, as those of the observation after a step and of the next step."""
+    if "truncated" in drawn:
+        drawn["truncated"] &= ~drawn["terminated"]
+    if "values" in drawn and "next_values" in drawn:
+        ended = (drawn["terminated"] | drawn.get("truncated", drawn["terminated"]))[:-1]
+        drawn["next_values"][:-1] = torch.where(ended, drawn["next_values"][:-1], drawn["values"][1:])
+    if "old_logp" in drawn:  # Near the others, so that some ratios are clipped and some are not.
+        logp = drawn["logp"] if "logp" in drawn else _tensor(fields[known["old_logp"]])
+        drawn["old_logp"] = logp + 0.3 * drawn["old_logp"]
+    if "ratio" in drawn:
+        drawn["ratio"] = (0.3 * drawn["ratio"]).exp()
 
-    Raises:
-        SettingError: The batch has no such field.
-    """
-    names = FIELDS.get(name, (name,))
-    found = next((one for one in names if fields.get(one) is not None), None)
-    if found is None and name not in _OPTIONAL:
-        raise SettingError(f"{like} takes {name} from a field {' or '.join(names)}, which the batch lacks")
-    return found
+
+def like(value: Any, numbers: Tensor) -> Any:
+    """Return numbers as a tensor or array of the dtype of a value."""
+    return numbers.to(value) if isinstance(value, Tensor) else numbers.numpy().astype(np.asarray(value).dtype)
 
 
 def _inputs(batch: Any, names: Mapping[str, str | None], roles: Roles) -> Inputs:
@@ -228,19 +282,23 @@ def _inputs(batch: Any, names: Mapping[str, str | None], roles: Roles) -> Inputs
         inputs["truncated"] = torch.zeros_like(inputs["terminated"])
     for name in _FLAGS & inputs.keys():
         inputs[name] = None if inputs[name] is None else inputs[name].bool()
+    if "logp" in inputs and "adv" in inputs and inputs["adv"].ndim == inputs["logp"].ndim - 1:
+        inputs["adv"] = inputs["adv"][..., None].expand_as(inputs["logp"])
     return inputs
 
 
 def _result(out: Any, names: tuple[str, ...], roles: Roles) -> Tensor:
-    """Return the values of a result: of a batch, the field that a formula computes.
+    """Return the values of a result: of a batch or dict, the field that a formula computes; of a tuple, the first.
 
     Raises:
         SettingError: A batch has no such field.
     """
-    if kind_of(out) is not BATCH:
+    if isinstance(out, (tuple, list)) and out and isinstance(out[0], (Tensor, np.ndarray)):
+        return _tensor(out[0])
+    if kind_of(out) is not BATCH and not isinstance(out, Mapping):
         return _tensor(out)
     roles.learn(type(out))
-    fields = roles.fields(out)
+    fields = out if isinstance(out, Mapping) else roles.fields(out)
     name = next((name for name in names if fields.get(name) is not None), None)
     if name is None:
         raise SettingError(f"the result has no field {' or '.join(names)} to compare")
@@ -248,11 +306,14 @@ def _result(out: Any, names: tuple[str, ...], roles: Roles) -> Tensor:
 
 
 def _tensor(value: Any) -> Tensor:
-    """Return an array or tensor as a tensor; texts and objects as the numbers of their first occurrence."""
+    """Return an array or tensor as a tensor; of texts and objects, a number for each that differs."""
     if isinstance(value, Tensor):
         return value
     array = np.asarray(value)
-    return torch.as_tensor(np.unique(array.astype(str), return_inverse=True)[1] if array.dtype.kind in "OUS" else array)
+    if array.dtype.kind not in "OUS":
+        return torch.as_tensor(array)
+    texts = [repr(one) for one in array.ravel()]
+    return torch.as_tensor(np.unique(texts, return_inverse=True)[1]).reshape(array.shape)
 
 
 def _is_float(value: Any) -> bool:

@@ -19,6 +19,20 @@ Reduction = Literal["mean", "sum", "sequence"]
 """Mean over all numbers in the mask, their sum, or the mean over sequences of their means over tokens."""
 
 
+def _unless(ended: Tensor, values: Tensor) -> Tensor:
+    """Return values, and 0 where nothing follows, whatever the value is there."""
+    return torch.where(ended, 0.0, values)
+
+
+def _summed(numbers: Tensor, factors: Tensor) -> Tensor:
+    """Return at each step the number, and the sum at the step after it times a factor."""
+    out, after = numbers.clone(), torch.zeros_like(numbers[:1])[0] if len(numbers) else numbers
+    for t in reversed(range(len(numbers))):
+        after = numbers[t] + factors[t] * after
+        out[t] = after
+    return out
+
+
 def gae(
     rew: Tensor, values: Tensor, next_values: Tensor, terminated: Tensor, truncated: Tensor, gamma: float, lam: float
 ) -> Tensor:
@@ -26,13 +40,8 @@ def gae(
 
     Their sum with ``values`` is the return that a critic learns, TD(lambda).
     """
-    delta = rew + gamma * next_values * ~terminated - values
-    goes_on = ~(terminated | truncated)
-    advantages, after = [], torch.zeros_like(delta[0])
-    for t in reversed(range(len(delta))):
-        after = delta[t] + gamma * lam * after * goes_on[t]
-        advantages.append(after)
-    return torch.stack(advantages[::-1])
+    delta = rew + gamma * _unless(terminated, next_values) - values
+    return _summed(delta, gamma * lam * torch.where(terminated | truncated, 0.0, torch.ones_like(delta)))
 
 
 def nstep(rew: Tensor, next_values: Tensor, terminated: Tensor, truncated: Tensor, gamma: float, n: int) -> Tensor:
@@ -41,13 +50,15 @@ def nstep(rew: Tensor, next_values: Tensor, terminated: Tensor, truncated: Tenso
     Fewer steps are summed where an episode or the rows end, and the value after the last of them counts, unless the
     episode has terminated.
     """
+    if not len(rew):
+        return rew.clone()
     returns = []
     for t in range(len(rew)):
         total, discount, open_ = torch.zeros_like(rew[0]), torch.ones_like(rew[0]), torch.ones_like(terminated[0])
         for k in range(t, min(t + n, len(rew))):
             total = total + open_ * discount * rew[k]
             is_last = open_ & (terminated[k] | truncated[k] | torch.full_like(open_, k == min(t + n, len(rew)) - 1))
-            total = total + gamma * discount * next_values[k] * (is_last & ~terminated[k])
+            total = total + gamma * discount * _unless(terminated[k] | ~is_last, next_values[k])
             open_, discount = open_ & ~is_last, discount * gamma
         returns.append(total)
     return torch.stack(returns)
@@ -69,18 +80,14 @@ def vtrace(
 
     ``ratio`` is the probability of the action under the trained policy, over that under the policy that sampled.
     """
-    delta = ratio.clamp(max=largest_rho) * (rew + gamma * next_values * ~terminated - values)
-    goes_on = ~(terminated | truncated)
-    targets, after = [], torch.zeros_like(delta[0])
-    for t in reversed(range(len(delta))):
-        after = delta[t] + gamma * lam * ratio[t].clamp(max=largest_c) * after * goes_on[t]
-        targets.append(values[t] + after)
-    return torch.stack(targets[::-1])
+    delta = ratio.clamp(max=largest_rho) * (rew + gamma * _unless(terminated, next_values) - values)
+    factors = gamma * lam * torch.where(terminated | truncated, 0.0, ratio.clamp(max=largest_c))
+    return values + _summed(delta, factors)
 
 
 def dqn_target(rew: Tensor, next_q: Tensor, terminated: Tensor, gamma: float) -> Tensor:
     """Return ``rew + gamma * max q`` by the slow network's ``next_q``, ``(N, A)`` (Mnih et al., 2015)."""
-    return rew + gamma * next_q.max(-1).values * ~terminated
+    return rew + gamma * _unless(terminated, next_q.max(-1).values)
 
 
 def double_dqn_target(rew: Tensor, next_q: Tensor, next_online: Tensor, terminated: Tensor, gamma: float) -> Tensor:
@@ -88,14 +95,14 @@ def double_dqn_target(rew: Tensor, next_q: Tensor, next_online: Tensor, terminat
 
     Van Hasselt et al., 2016, arXiv:1509.06461, equation 4. Both are ``(N, A)``.
     """
-    return rew + gamma * next_q.gather(-1, next_online.argmax(-1, keepdim=True)).squeeze(-1) * ~terminated
+    return rew + gamma * _unless(terminated, next_q.gather(-1, next_online.argmax(-1, keepdim=True)).squeeze(-1))
 
 
 def sac_target(
     rew: Tensor, next_q1: Tensor, next_q2: Tensor, next_logp: Tensor, terminated: Tensor, gamma: float, alpha: float
 ) -> Tensor:
     """Return targets of soft actor-critic, of two slow critics at a sampled action (arXiv:1812.05905, equation 3)."""
-    return rew + gamma * (torch.minimum(next_q1, next_q2) - alpha * next_logp) * ~terminated
+    return rew + gamma * _unless(terminated, torch.minimum(next_q1, next_q2) - alpha * next_logp)
 
 
 def sac_temperature_loss(log_alpha: Tensor, logp: Tensor, target_entropy: float) -> Tensor:
@@ -123,8 +130,8 @@ def reduced(losses: Tensor, mask: Tensor | None, reduction: Reduction = "mean") 
     """Return one number for losses; without a mask, all of them count."""
     mask = torch.ones_like(losses, dtype=torch.bool) if mask is None else mask
     if reduction == "sequence":
-        return ((losses * mask).sum(-1) / mask.sum(-1).clamp(min=1))[mask.any(-1)].mean()
-    return (losses * mask).sum() / (mask.sum() if reduction == "mean" else 1)
+        return (_unless(~mask, losses).sum(-1) / mask.sum(-1).clamp(min=1))[mask.any(-1)].mean()
+    return _unless(~mask, losses).sum() / (mask.sum() if reduction == "mean" else 1)
 
 
 def ppo_clip(
@@ -178,20 +185,28 @@ def kto(
 
 
 def grpo_advantages(rewards: Tensor, uid: Tensor, epsilon: float = 1e-4) -> Tensor:
-    """Return rewards less the mean of their group, over its deviation (Shao et al., 2024, arXiv:2402.03300)."""
+    """Return rewards less the mean of their group, over its deviation (Shao et al., 2024, arXiv:2402.03300).
+
+    A response that is alone in its group has 0.
+    """
     out = torch.zeros_like(rewards)
     for one in torch.unique(uid):
         group = rewards[uid == one]
-        out[uid == one] = (group - group.mean()) / (group.std() + epsilon)
+        if len(group) > 1:  # A response alone has nothing to be compared with.
+            out[uid == one] = (group - group.mean()) / (group.std() + epsilon)
     return out
 
 
 def rloo_advantages(rewards: Tensor, uid: Tensor) -> Tensor:
-    """Return rewards less the mean of the others in their group (Ahmadian et al., 2024, arXiv:2402.14740)."""
+    """Return rewards less the mean of the others in their group (Ahmadian et al., 2024, arXiv:2402.14740).
+
+    A response that is alone in its group has 0.
+    """
     out = torch.zeros_like(rewards)
     for one in torch.unique(uid):
         group = rewards[uid == one]
-        out[uid == one] = group - (group.sum() - group) / (len(group) - 1)
+        if len(group) > 1:
+            out[uid == one] = group - (group.sum() - group) / (len(group) - 1)
     return out
 
 

@@ -16,7 +16,7 @@ from typedbatch._core.kinds import BATCH, kind_of
 from typedbatch._core.lengths import require_at_least
 from typedbatch._markers import Role
 from typedbatch.audit.checks import CHECKS
-from typedbatch.audit.comparison import settings_of
+from typedbatch.audit.comparison import formula_of
 from typedbatch.audit.objects import Objects, variables_of
 from typedbatch.audit.replays import PADDING, Replays
 from typedbatch.audit.report import AuditCode, Finding, Report
@@ -271,7 +271,7 @@ def audit(
     session = Audit(updates=1, on_finding="keep", skip=skip, allow=allow, on_policy=on_policy, roles=roles)
     replays = Replays(update, args, session.roles)
     if like is not None:
-        other = compare_update(update, args, like, settings_of(like, settings or {}), session.roles)
+        other = compare_update(update, args, formula_of(like, settings or {}), session.roles)
         if other is not None:
             session.add(other)
     if replay or vary:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from typedbatch._core.kinds import BATCH, TENSOR, describe, kind_of
 from typedbatch._markers import Role
 from typedbatch._ops.conversion import leaf_to_numpy
-from typedbatch.audit.comparison import compare_stage, settings_of
+from typedbatch.audit.comparison import compare_stage, formula_of
 from typedbatch.audit.objects import Objects
 from typedbatch.audit.output_gradients import other_values
 from typedbatch.audit.replays import other_padding
@@ -319,7 +319,7 @@ def audit_stage(
         known = Roles(roles)
         known.learn_from(function)
         known.learn(type(batch))
-        other = compare_stage(function, batch, like, settings_of(like, settings or {}), known)
+        other = compare_stage(function, batch, formula_of(like, settings or {}), known)
         if other is not None:
             report.add(other)
         return report

@@ -24,12 +24,14 @@ class Variant:
         change: Function of the arguments of the formula that returns those of the variant.
         after: Function of the result of the formula, and of the arguments, that returns that of the variant.
         is_right: Whether this is as right as the formula itself.
+        choice: Setting by which the caller would choose this; it may be meant, unless the caller has given the setting.
     """
 
     text: str
     change: Callable[[Inputs], Inputs] = dict
     after: Callable[[Tensor, Inputs], Tensor] = lambda out, _: out
     is_right: bool = False
+    choice: str = ""
 
 
 @dataclass(frozen=True)
@@ -86,13 +88,22 @@ def _earlier(name: str) -> Callable[[Inputs], Any]:
     return lambda inputs: torch.cat([torch.zeros_like(inputs[name][:1]), inputs[name][:-1]])
 
 
-def _normalized(out: Tensor, _: Inputs, *, unbiased: bool = True) -> Tensor:
-    normalized: Tensor = (out - out.mean()) / (out.std(unbiased=unbiased) + 1e-8)
+def _normalized(out: Tensor, _: Inputs, *, unbiased: bool, epsilon: float) -> Tensor:
+    normalized: Tensor = (out - out.mean()) / (out.std(unbiased=unbiased) + epsilon)
     return normalized
 
 
+def _with_normalized(inputs: Inputs, *, unbiased: bool) -> Inputs:
+    adv, mask = inputs["adv"], inputs["mask"]
+    known = adv if mask is None else adv[mask]
+    return {**inputs, "adv": (adv - known.mean()) / (known.std(unbiased=unbiased) + 1e-8)}
+
+
+_EPSILONS: Final = (1e-8, 1e-5, 1e-3)
 _NORMALIZED: Final = tuple(
-    Variant("normalized", after=partial(_normalized, unbiased=unbiased), is_right=True) for unbiased in (True, False)
+    Variant("", after=partial(_normalized, unbiased=unbiased, epsilon=epsilon), is_right=True)
+    for unbiased in (True, False)
+    for epsilon in _EPSILONS
 )
 _ENDS: Final = (
     Variant("truncation is taken for termination", _with(terminated=_done)),
@@ -121,9 +132,13 @@ def _mean_of_all(out: Tensor, inputs: Inputs) -> Tensor:
 
 _LOSSES: Final = (
     Variant("the mask is not used", _with(mask=_value(None))),
-    Variant("the mean is over padding too", after=_mean_of_all),
-    Variant("losses are added up", _with(reduction=_value("sum"))),
-    Variant("the mean is one over sequences of their means over tokens", _with(reduction=_value("sequence"))),
+    Variant("the mean is over padding too", after=_mean_of_all, choice="reduction"),
+    Variant("losses are added up", _with(reduction=_value("sum")), choice="reduction"),
+    Variant(
+        "the mean is one over sequences of their means over tokens",
+        _with(reduction=_value("sequence")),
+        choice="reduction",
+    ),
     Variant("the mean is one over tokens, whatever their sequence", _with(reduction=_value("mean"))),
 )
 _NEGATED: Final = Variant("the sign is the other one", after=lambda out, _: -out)
@@ -148,12 +163,19 @@ _CLIP: Final = (
     Variant("the clipped objective counts alone, without the minimum", after=partial(_plain, is_near=True)),
     Variant("the ratio is turned around", lambda given: {**given, "logp": 2 * given["old_logp"] - given["logp"]}),
 )
+
+
+def _turned(inputs: Inputs) -> Inputs:
+    return _exchanged("chosen", "rejected")(_exchanged("ref_chosen", "ref_rejected")(inputs))
+
+
 _PAIRS: Final = (
-    Variant("the sides are exchanged", _exchanged("chosen", "rejected")),
+    Variant("chosen and rejected are exchanged", _turned),
+    Variant("the policy's log-probabilities of the two sides are exchanged", _exchanged("chosen", "rejected")),
     Variant("the references are exchanged", _exchanged("ref_chosen", "ref_rejected")),
     Variant("the references are not used", _with(ref_chosen=_zero("chosen"), ref_rejected=_zero("chosen"))),
     Variant("beta is not used", _with(beta=_value(1.0))),
-    Variant("losses are added up", after=lambda out, given: out * len(given["chosen"])),
+    Variant("losses are added up", after=lambda out, given: out * len(given["chosen"]), choice="reduction"),
 )  # fmt: skip
 _PAIR: Final = ("chosen", "rejected", "ref_chosen", "ref_rejected")
 _KL: Final = (
@@ -167,6 +189,15 @@ _KL: Final = (
 
 def _centred(out: Tensor, inputs: Inputs) -> Tensor:
     return out * torch.stack([1 - 1 / (inputs["uid"] == one).sum() for one in inputs["uid"]])
+
+
+def _of_population(out: Tensor, inputs: Inputs, *, epsilon: float) -> Tensor:
+    """Return advantages of groups by the standard deviation of a population, with N and not N - 1."""
+    made = torch.zeros_like(out)
+    for one in torch.unique(inputs["uid"]):
+        group = inputs["rewards"][inputs["uid"] == one]
+        made[inputs["uid"] == one] = (group - group.mean()) / (group.std(unbiased=False) + epsilon)
+    return made
 
 
 def _mean_q(inputs: Inputs) -> Tensor:
@@ -193,6 +224,7 @@ REFERENCES: Final[dict[str, Reference]] = {
             Variant("lam is not used", _with(lam=_value(1.0))), _UNDISCOUNTED,
             Variant("the value after a step is that of the step itself", _with(next_values=_field("values"))),
             Variant("it is the return: values are not taken off", after=lambda out, given: out + given["values"]),
+            _NEGATED,
         ),
     ),
     "nstep": Reference(
@@ -238,19 +270,23 @@ REFERENCES: Final[dict[str, Reference]] = {
         variants=(
             Variant("the entropy is left out", _with(alpha=_value(0.0))),
             Variant("the entropy has the other sign", _with(alpha=lambda given: -given["alpha"])),
-            Variant("one critic is used alone", _with(next_q2=_field("next_q1"))),
+            Variant("the first critic is used alone", _with(next_q2=_field("next_q1"))),
+            Variant("the second critic is used alone", _with(next_q1=_field("next_q2"))),
             _ENDS[0], Variant("termination is ignored", _with(terminated=_none)), _UNDISCOUNTED,
         ),
     ),
     "ppo_clip": Reference(
         of.ppo_clip, ("logp", "old_logp", "adv", "mask"), by=("logp",), settings={"clip": 0.2, "reduction": "mean"},
-        variants=(_NEGATED, *_CLIP, *_LOSSES),
+        variants=(
+            *(Variant("", partial(_with_normalized, unbiased=unbiased), is_right=True) for unbiased in (True, False)),
+            _NEGATED, *_CLIP, *_LOSSES,
+        ),
     ),
     "value": Reference(
         of.value_loss, ("values", "returns", "mask"), by=("values",),
         variants=(
             Variant("without the factor 1/2", after=lambda out, _: 2 * out, is_right=True), _NEGATED, *_LOSSES[:2],
-            Variant("losses are added up", after=_summed),
+            Variant("losses are added up", after=_summed, choice="reduction"),
         ),
     ),
     "dpo": Reference(of.dpo, _PAIR, by=_PAIR[:2], settings={"beta": 0.1}, variants=(*_PAIRS, _NEGATED)),
@@ -258,6 +294,8 @@ REFERENCES: Final[dict[str, Reference]] = {
     "grpo": Reference(
         of.grpo_advantages, ("rewards", "uid"), ("advantages", "adv"), settings={"epsilon": 1e-4},
         variants=(
+            *(Variant("", _with(epsilon=_value(epsilon)), is_right=True) for epsilon in (1e-8, 1e-6, 1e-5)),
+            *(Variant("", after=partial(_of_population, epsilon=epsilon), is_right=True) for epsilon in (1e-8, 1e-4)),
             Variant("the baseline is the mean of all rows", _with(uid=lambda given: torch.zeros_like(given["uid"]))),
             Variant("the baseline leaves out the row itself", after=_rloo),
             _NEGATED,
