@@ -93,7 +93,7 @@ class Formulas(Check, code="TB507 wrong-weight"):
         if not isinstance(out, Tensor) or out.numel() < _FEWEST or not operation.tags[0].from_model:
             return
         is_constant = bool(out.min() == out.max()) and bool(tensor.max() - tensor.min() > 1e-3)
-        if is_constant:
+        if is_constant and bool(out.any()):  # 0 is that of max(x, 0).
             text = (
                 f"{operation.name} makes all {out.numel()} values {out.detach().min().item():g}; is min= or max= meant?"
             )

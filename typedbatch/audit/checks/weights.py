@@ -11,7 +11,7 @@ from torch import Tensor
 from typedbatch.audit import tags
 from typedbatch.audit.objects import norms_of
 from typedbatch.audit.report import here
-from typedbatch.audit.tags import ADVANTAGES, DIFFERENCES, OLD_LOGP, UNKNOWN, Tag, Tags, listed
+from typedbatch.audit.tags import ADVANTAGES, DIFFERENCES, OLD_LOGP, UNKNOWN, OriginRows, Tag, Tags, listed
 from typedbatch.audit.trace import Check, Operation
 
 _LARGEST = 1e-3
@@ -259,7 +259,12 @@ class Weights(Check, code="TB507 wrong-weight", operations=DIFFERENCES | tags.PR
             return
         self._maximizes = any(group.get("maximize", False) for group in optimizer.param_groups)
         found = [(weighed, weight) for weighed in known if (weight := self._examine(weighed)) is not None]
-        weights = [weight for weighed, weight in found if weighed.tag.models == found[0][0].tag.models]
+        parts: list[tuple[OriginRows, float]] = []  # Both sides of a minimum are of the same rows, and no two parts.
+        for weighed, weight in found:
+            rows = weighed.old.rows
+            if rows is not None and weighed.tag.models == found[0][0].tag.models:
+                parts += [] if any(rows.same(others) for others, _ in parts) else [(rows, weight)]
+        weights = [weight for _, weight in parts]
         if len(weights) > 1 and not self._has_reference and max(weights) > 1.01 * min(weights) > 0:
             self._found(
                 f"a token of one micro-batch weighs {max(weights) / min(weights):.2f} times as much as one of another; "
