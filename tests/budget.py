@@ -11,9 +11,9 @@ BUDGET = {
     "_ops": (20, 4080),
     "_program": (57, 14420),
     "_validation": (6, 1080),
-    "audit": (18, 4790),
+    "audit": (24, 6360),
     "bridges": (27, 3560),
-    "buffers": (18, 5230),
+    "buffers": (18, 5250),
     "cli": (8, 1090),
     "files": (6, 1420),
     "mypy": (30, 3830),
@@ -23,7 +23,7 @@ BUDGET = {
     "schema": (18, 3540),
     "testing": (5, 630),
     "training": (14, 2760),
-    "top": (22, 4250),
-    "tests": (706, 100000),
+    "top": (22, 4280),
+    "tests": (806, 106000),
 }
 """Numbers of modules and lines; ``top`` is all modules outside of folders, ``tests`` all tests and programs in them."""
