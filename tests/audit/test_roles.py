@@ -84,6 +84,11 @@ def test_two_fields_of_one_role_have_names_that_differ():
     roles = Roles({"adv_out": "advantage", "adv_in": Role.ADVANTAGE, "adv": "advantage"})
     assert [roles.name(name) for name in ("adv_out", "adv_in", "obs.cam")] == ["adv", "advantages", "obs.cam"]
     assert roles.shown("adv of row 3, and advantages") == "adv_out of row 3, and adv_in"
+    fields = roles.fields(Batch(adv=torch.zeros(1), adv_in=torch.ones(1), adv_out=torch.ones(2)))
+    assert [name for name, value in fields.items() if len(value) == 2] == ["adv"]
+    assert sorted(fields) == ["adv", "advantage", "advantages"]
+    changed = roles.changed(Batch(adv=torch.zeros(1), adv_out=torch.zeros(1)), {"adv": torch.ones(1)})
+    assert (changed.adv, changed.adv_out) == (0, 1)
 
 
 def test_an_unknown_role_is_refused():

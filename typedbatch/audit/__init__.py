@@ -13,6 +13,8 @@ replay    The update once more, in a copy of the process, on a changed batch.
 probe     Replays that change a field in some rows, to learn which outputs depend on it.
 credit    The gradients of rows that a reward, an advantage or a token changes.
 stage     A step of post-training that is audited by itself: log-probabilities, rewards, samples, pairs.
+role      What a field is, as an advantage, whatever its name.
+formula   A function of ``references`` that code is compared with, and its variants, which are known mistakes.
 finding   A law that does not hold, with its place in the user's code.
 note      An observation that is often, but not always, a mistake.
 ========  ==========================================================================================================

@@ -249,10 +249,10 @@ def other_values_of(batch: Any, names: Mapping[str, str | None], roles: Roles) -
             )
             drawn[name] = number < (0.6 if name == "mask" else 0.25) if name in _FLAGS else number
         _make_coherent(drawn, fields, known)
-        changed = {field: like(fields[field], drawn[name]) for name, field in known.items()}
+        changed = {field: _alike(fields[field], drawn[name]) for name, field in known.items()}
         for done in _DONE if "terminated" in drawn else ():
             if fields.get(done) is not None and fields[done].shape == shapes["terminated"]:
-                changed[done] = like(fields[done], drawn["terminated"] | drawn.get("truncated", drawn["terminated"]))
+                changed[done] = _alike(fields[done], drawn["terminated"] | drawn.get("truncated", drawn["terminated"]))
         yield roles.changed(batch, changed)
 
 
@@ -270,7 +270,7 @@ def _make_coherent(drawn: dict[str, Tensor], fields: Mapping[str, Any], known: M
         drawn["ratio"] = (0.3 * drawn["ratio"]).exp()
 
 
-def like(value: Any, numbers: Tensor) -> Any:
+def _alike(value: Any, numbers: Tensor) -> Any:
     """Return numbers as a tensor or array of the dtype of a value."""
     return numbers.to(value) if isinstance(value, Tensor) else numbers.numpy().astype(np.asarray(value).dtype)
 

@@ -82,6 +82,9 @@ class Roles:
         if not self._known:
             return path
         head, dot, rest = path.partition(".")
+        if head in self._actual and head not in self._known:  # Another field has the role, and with it the name.
+            role = next(role for role, names in NAMES.items() if head in names)
+            self._add(head, role)
         return f"{self._known.get(head, head)}{dot}{rest}"
 
     def actual(self, name: str) -> str:
@@ -112,8 +115,7 @@ class Roles:
 
     def _add(self, name: str, role: Role) -> None:
         names = NAMES[role]
-        if name in names or name in self._known:
+        if name in self._known or (name in names and name not in self._actual):
             return
-        known = next((one for one in names if one not in self._actual), None)
-        if known is not None:
-            self._known[name], self._actual[known] = known, name
+        known = next((one for one in names if one not in self._actual and one != name), f"_{name}")
+        self._known[name], self._actual[known] = known, name
