@@ -49,7 +49,7 @@ class _Policy(Check, operations=tags.DIFFERENCES):
 
     @property
     def seen(self) -> dict[str, Any]:
-        """What is known of the first of them that has a derivative."""
+        """Values at the first of them that has a derivative, or an empty dict."""
         return next((point for point in self.points if "gradient" in point), {})
 
     def operation(self, operation: Operation) -> None:
