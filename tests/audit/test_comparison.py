@@ -43,6 +43,16 @@ def gae(batch: Any, end: Any = None, cut: Any = None, lam: float = 0.8, after: s
     return out
 
 
+def cut_to_itself(batch: Any) -> Batch:
+    """Return a batch in which a truncated step is followed by its own value, as by rewards with gamma times it."""
+    return Batch(batch, v_s_=torch.where(batch.truncated, batch.v_s, batch.v_s_))
+
+
+def over_resets(batch: Any) -> Batch:
+    """Return a batch in which each step but the last is followed by the value of the next row."""
+    return Batch(batch, v_s_=torch.cat([batch.v_s[1:], batch.v_s_[-1:]]))
+
+
 def by_matrix(batch: Any) -> Batch:
     """Return the same advantages, by a product with a matrix of discounts, in numpy."""
     rows = batch.to_numpy()
@@ -65,6 +75,11 @@ def by_matrix(batch: Any) -> Batch:
         (lambda batch: gae(batch, lam=1.0), "lam is not used"),
         (lambda batch: gae(batch, after="v_s"), "the value after a step is that of the step itself"),
         (lambda batch: gae(batch) + batch.v_s, "it is the return: values are not taken off"),
+        (lambda batch: gae(cut_to_itself(batch)), "the value after a truncated step is that of the step itself"),
+        (
+            lambda batch: gae(over_resets(batch), cut=batch.terminated),
+            "sums go on over truncated steps, with the value",
+        ),
         (lambda batch: 1.5 * gae(batch), "this is not gae, nor a variant of it that is known: at row "),
         (
             lambda batch: gae(batch)[:-1],
@@ -186,6 +201,8 @@ def test_other_losses_and_estimates():
         return (batch.rewards - by.mean(batch.rewards)) / (by.std(batch.rewards) + 1e-4)
 
     assert not told(audit_stage(grpo, scored, like="grpo"))
+    plain = audit_stage(lambda batch: batch.rewards - groups(batch, "uid").mean(batch.rewards), scored, like="grpo")
+    assert (told(plain), plain.findings) == ("it is not divided by the standard deviation", [])
     centred = audit_stage(lambda batch: batch.rewards - groups(batch, "uid").mean(batch.rewards), scored, like="rloo")
     assert told(centred) == "the baseline includes the row itself"
     logp = Batch(logp=-torch.rand(9), ref_logp=-torch.rand(9))
@@ -243,12 +260,14 @@ def test_a_function_that_refuses_other_values_is_compared_on_the_batch_itself():
 
 
 class Ppo:
-    def __init__(self, choose: Any = torch.minimum, *, normalizes: bool = False) -> None:
+    def __init__(self, choose: Any = torch.minimum, *, normalizes: bool = False, is_column: bool = False) -> None:
         torch.manual_seed(0)
         self.choose, self.normalizes, self.net = choose, normalizes, nn.Linear(4, 3)
         self.optim = torch.optim.Adam(self.net.parameters(), 1e-3)
         obs, act = torch.randn(64, 4), torch.randint(3, (64,))
         self.batch = Batch(obs=obs, act=act, adv=torch.randn(64), logp_old=self.logp(obs, act).detach())
+        if is_column:
+            self.batch.adv = self.batch.adv[:, None]
 
     def logp(self, obs: Tensor, act: Tensor) -> Tensor:
         return self.net(obs).log_softmax(-1).gather(-1, act[:, None]).squeeze(-1)
@@ -256,6 +275,7 @@ class Ppo:
     def update(self, batch: Any) -> None:
         for part in batch.split(32):
             adv = (part.adv - part.adv.mean()) / (part.adv.std() + 1e-8) if self.normalizes else part.adv
+            adv = adv.reshape(-1)
             ratio = (self.logp(part.obs, part.act) - part.logp_old).exp()
             loss = -self.choose(ratio * adv, ratio.clamp(0.8, 1.2) * adv).mean()
             entropy = torch.distributions.Categorical(logits=self.net(part.obs)).entropy().mean()
@@ -269,6 +289,7 @@ class Ppo:
     [
         (Ppo(), ""),
         (Ppo(normalizes=True), ""),
+        (Ppo(is_column=True), ""),
         (Ppo(torch.maximum), "it takes the larger of the two objectives"),
         (Ppo(lambda one, other: one), "nothing is clipped"),
     ],
@@ -280,24 +301,26 @@ def test_an_update_of_ppo(algorithm: Ppo, says: str):
 
 
 class Dqn:
-    def __init__(self, *, online: bool = False, done: bool = False, double: bool = True) -> None:
+    def __init__(
+        self, *, online: bool = False, done: bool = False, double: bool = True, shape: tuple[int, ...] = (32,)
+    ) -> None:
         torch.manual_seed(0)
         self.q = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 3))
         self.q_target, self.online, self.done, self.double = copy.deepcopy(self.q), online, done, double
         for parameter in self.q_target.parameters():
             parameter.data.add_(0.1 * torch.randn_like(parameter))
         self.optim = torch.optim.Adam(self.q.parameters())
-        ends = {name: torch.rand(32) < 0.2 for name in ("terminated", "truncated")}
+        ends = {name: torch.rand(shape) < 0.2 for name in ("terminated", "truncated")}
         obs = {name: torch.randn(32, 4) for name in ("obs", "obs_next")}
-        self.batch = Batch(**obs, **ends, act=torch.randint(3, (32,)), rew=torch.randn(32))
+        self.batch = Batch(**obs, **ends, act=torch.randint(3, (32,)), rew=torch.randn(shape))
 
     def update(self, batch: Any) -> None:
         with torch.no_grad():
             after = (self.q if self.online else self.q_target)(batch.obs_next)
             act = (self.q(batch.obs_next) if self.double else after).argmax(-1, keepdim=True)
             end = batch.terminated | batch.truncated if self.done else batch.terminated
-            target = batch.rew + 0.9 * after.gather(-1, act).squeeze(-1) * (~end).float()
-        loss = smooth_l1_loss(self.q(batch.obs).gather(1, batch.act[:, None]).squeeze(1), target)
+            target = batch.rew + 0.9 * after.gather(-1, act).view_as(batch.rew) * (~end).float()
+        loss = smooth_l1_loss(self.q(batch.obs).gather(1, batch.act[:, None]).view_as(target), target)
         self.optim.zero_grad()
         loss.backward()
         self.optim.step()
@@ -308,6 +331,7 @@ class Dqn:
     [
         (Dqn(), "double_dqn", ""),
         (Dqn(double=False), "dqn", ""),
+        (Dqn(shape=(32, 1)), "double_dqn", ""),
         (Dqn(double=False), "double_dqn", "this is double_dqn, but the slow network chooses actions, too"),
         (Dqn(done=True), "double_dqn", "this is double_dqn, but truncation is taken for termination"),
         (Dqn(online=True, double=False), "dqn", "this is dqn, but the trained network gives the values of next"),

@@ -112,6 +112,7 @@ def test_losses_of_policies_and_values():
     each = [min(math.exp(a - b) * c, min(max(math.exp(a - b), 0.8), 1.2) * c) for a, b, c in
             zip(logp.tolist(), old.tolist(), adv.tolist(), strict=True)]  # fmt: skip
     assert of.ppo_clip(logp, old, adv) == pytest.approx(-sum(each) / 3)
+    assert of.ppo_clip(logp[:1], old[:1], adv[:1], (0.2, 0.28)) == pytest.approx(-1.28)
     mask = torch.tensor([True, False, True])
     assert of.ppo_clip(logp, old, adv, mask=mask, reduction="sum") == pytest.approx(-each[0] - each[2])
     assert of.value_loss(torch.tensor([1.0, 3.0]), torch.tensor([0.0, 0.0])) == pytest.approx(0.5 * 10 / 2)

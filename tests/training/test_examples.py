@@ -27,7 +27,7 @@ def test_ppo(seed, capsys):
 def test_dqn(capsys):
     """It learns at once: without steps, targets or their network, some of the scores are below 100."""
     runpy.run_path(str(EXAMPLES / "dqn.py"))["main"](prioritized=True, epochs=3)
-    assert min(scores(capsys.readouterr().out)) > 150
+    assert min(scores(capsys.readouterr().out)) > 100
 
 
 def test_recurrent_ppo_learns_what_a_policy_without_memory_cannot(capsys):

@@ -101,6 +101,8 @@ def _run(function: Callable[[], Any], writer: int) -> None:
         os.dup2(nothing, 1)
         os.dup2(nothing, 2)
         torch.set_num_threads(1)  # The threads of a pool are not copied.
+        if "torch._dynamo" in sys.modules:
+            torch.compiler.set_stance("force_eager")  # As in a trace; each copy would compile anew.
         allow_reading()
         try:
             result = Result(function())

@@ -138,7 +138,8 @@ def _loss_in(out: Any, name: str) -> Tensor:
     """
     loss = out[0] if isinstance(out, (tuple, list)) and out else out
     if not isinstance(loss, Tensor) or loss.ndim:
-        raise SettingError(f"{name} is a loss: the function has to return a tensor of one number, got {describe(loss)}")
+        got = describe(loss)
+        raise SettingError(f"{name} is a loss: the function has to return a tensor of one number, got {got}; reduce it")
     return loss
 
 
@@ -258,6 +259,8 @@ def other_values_of(batch: Any, names: Mapping[str, str | None], roles: Roles) -
 
 def _make_coherent(drawn: dict[str, Tensor], fields: Mapping[str, Any], known: Mapping[str, str]) -> None:
     """Make numbers that depend on each other fit, as those of the observation after a step and of the next step."""
+    for name in {"terminated", "truncated"} & drawn.keys():  # What is after the last row stays as it is.
+        drawn[name][-1:] = _tensor(fields[known[name]])[-1:].bool()
     if "truncated" in drawn:
         drawn["truncated"] &= ~drawn["terminated"]
     if "values" in drawn and "next_values" in drawn:
@@ -266,6 +269,8 @@ def _make_coherent(drawn: dict[str, Tensor], fields: Mapping[str, Any], known: M
     if "old_logp" in drawn:  # Near the others, so that some ratios are clipped and some are not.
         logp = drawn["logp"] if "logp" in drawn else _tensor(fields[known["old_logp"]])
         drawn["old_logp"] = logp + 0.3 * drawn["old_logp"]
+    if "ref_logp" in drawn:  # Estimates are often cut off where the difference is large.
+        drawn["ref_logp"] = drawn["logp"] + drawn["ref_logp"]
     if "ratio" in drawn:
         drawn["ratio"] = (0.3 * drawn["ratio"]).exp()
 

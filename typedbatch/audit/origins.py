@@ -171,9 +171,9 @@ class Origins:
                 self.computed.add(path)
             known = self._columns.setdefault((origin, path), [])
             if not known and path in MUST_READ and leaf.shape:
-                with torch.no_grad():
-                    if bool((leaf == leaf.flatten()[:1]).all()):
-                        self.blank.add(path)
+                values = leaf.detach() if KINDS[type(leaf)] is TENSOR else leaf
+                if bool((values == values.flatten()[:1]).all()):
+                    self.blank.add(path)
             if all(reference() is not leaf for reference in known[-4:]):
                 known.append(weakref.ref(leaf))
 

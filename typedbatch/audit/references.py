@@ -134,13 +134,22 @@ def reduced(losses: Tensor, mask: Tensor | None, reduction: Reduction = "mean") 
     return _unless(~mask, losses).sum() / (mask.sum() if reduction == "mean" else 1)
 
 
+def near_one(ratio: Tensor, clip: float | tuple[float, float]) -> Tensor:
+    """Return ratios that are clipped to ``1 - clip`` and ``1 + clip``."""
+    below, above = clip if isinstance(clip, tuple) else (clip, clip)
+    return ratio.clamp(1 - below, 1 + above)
+
+
 def ppo_clip(
-    logp: Tensor, old_logp: Tensor, adv: Tensor, clip: float = 0.2, mask: Tensor | None = None,
+    logp: Tensor, old_logp: Tensor, adv: Tensor, clip: float | tuple[float, float] = 0.2, mask: Tensor | None = None,
     reduction: Reduction = "mean",
 ) -> Tensor:  # fmt: skip
-    """Return the clipped loss of PPO (Schulman et al., 2017, arXiv:1707.06347, equation 7), to be made small."""
+    """Return the clipped loss of PPO (Schulman et al., 2017, arXiv:1707.06347, equation 7), to be made small.
+
+    ``clip`` is one number, or two for what is below and above 1, as in DAPO (arXiv:2503.14476).
+    """
     ratio = (logp - old_logp).exp()
-    return reduced(-torch.minimum(ratio * adv, ratio.clamp(1 - clip, 1 + clip) * adv), mask, reduction)
+    return reduced(-torch.minimum(ratio * adv, near_one(ratio, clip) * adv), mask, reduction)
 
 
 def value_loss(values: Tensor, returns: Tensor, mask: Tensor | None = None) -> Tensor:

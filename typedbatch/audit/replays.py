@@ -132,7 +132,11 @@ class Replays:
         if not bool(going.any()):
             return
         everywhere = torch.ones_like(cut)
-        if bool(going[-1].any()) and not self._has_effect(position, batch, "obs_next", everywhere):
+        if (
+            bool(going[-1].any())
+            and not {"v_s_", "next_values"} & fields.keys()
+            and not self._has_effect(position, batch, "obs_next", everywhere)
+        ):
             if self._has_effect(position, batch, "rew", everywhere):
                 text = "obs_next never has an effect, although the last episodes go on; what is the value after them?"
                 self.findings.append(Finding("TB508 wrong-target", "", text, is_certain=False))

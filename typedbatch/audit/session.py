@@ -7,7 +7,7 @@ import sys
 import warnings
 import weakref
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import ExitStack
 from dataclasses import replace
 from types import TracebackType
 from typing import Any, Final, Literal, TypeVar, get_args
@@ -102,7 +102,7 @@ class Audit:
         """Whether a block compared ids of tokens with something, as to find padding."""
         self._had_right_ratio = False
         self._done = 0
-        self._block: AbstractContextManager[None] | None = None
+        self._block: ExitStack | None = None
         self._trace: Trace | None = None
 
     @property
@@ -166,14 +166,14 @@ class Audit:
                 trace.is_replayed = trace.is_replayed or _is_known(value)
         trace.follows, trace.is_on_policy = self._had_right_ratio, self.on_policy
         trace.given.update(trace.origins.register(value) for value in given if kind_of(value) is BATCH)
-        block = trace.recording()
+        block = ExitStack()
         try:
             _ACTIVE[:] = [self]
             self._trace, self._block = trace, block
-            block.__enter__()
+            block.enter_context(trace.recording())
         except BaseException:
             self._trace = self._block = None
-            block.__exit__(None, None, None)
+            block.close()
             raise
 
     def __exit__(

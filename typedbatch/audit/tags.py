@@ -102,6 +102,8 @@ PICKING: Final = frozenset({"gather", "__getitem__", "index_select", "take_along
 """Operations whose second tensor says which values are taken."""
 LABELLING: Final = frozenset({"gather", "cross_entropy", "nll_loss", "take_along_dim"})
 """Operations that take or compare the values of given labels."""
+_LIKE: Final = frozenset({"view_as", "reshape_as", "type_as", "expand_as"})
+"""Operations of which the second tensor gives a shape or dtype, and no values."""
 _LONGEST_PATH = 6
 _CALL = tuple[str, tuple[Any, ...], dict[str, Any]]
 _LOSSES_OF_LABELS = frozenset({"cross_entropy", "nll_loss"})
@@ -240,6 +242,8 @@ def listed(names: set[str] | frozenset[str]) -> str:
 def tag_after(call: _CALL, tags: list[Tag], tensors: list[Any], out: Any, step: int) -> Tag:
     """Return the tag of the result of an operation on tensors with tags, after ``step`` optimizer steps."""
     name, args, kwargs = call
+    if name in _LIKE:
+        tags, tensors = tags[:1], tensors[:1]
     first = tags[0]
     fields, models = first.fields, first.models
     is_scaled, is_of_labels = first.is_scaled, first.is_of_labels
@@ -283,7 +287,7 @@ def _is_known(tag: Tag) -> bool:
 
 def _is_scale(tags: list[Tag]) -> bool:
     """Return True if values of a model are multiplied by a field that may be a discount."""
-    return any(tag.column is not None and not tag.has_any(TERMINATED | TRUNCATED | MASKS) for tag in tags)
+    return any(tag.fields and not tag.from_model and not tag.has_any(TERMINATED | TRUNCATED | MASKS) for tag in tags)
 
 
 def _negates(call: _CALL, first: Tag) -> bool:

@@ -89,7 +89,9 @@ class _Target(Check, operations=_REGRESSIONS):
             found = {name: self.trace.origins.column(tag.rows, some) for name, some in _ENDS.items()}
             if found["rew"] is None or found["terminated"] is None:
                 continue
-            known = {name: torch.as_tensor(value).clone() for name, value in found.items() if value is not None}
+            known = {
+                name: torch.as_tensor(value).clone().flatten() for name, value in found.items() if value is not None
+            }
             outputs = [(one, out) for one, out in self.outputs if out.ndim == 2 and len(out) == len(target)]
             slow = [out for one, out in outputs if not one.models <= made.models]
             trained = [out for one, out in outputs if one.models <= made.models]
@@ -180,7 +182,9 @@ def _judged_policy(formula: Formula, trials: list[dict[str, Any]], place: str) -
     known: list[Trial] = []
     for seen in trials:
         gradient, adv = seen["gradient"], seen["adv"]
-        if adv.ndim == gradient.ndim - 1:
+        if adv.ndim == gradient.ndim + 1 and adv.shape[-1] == 1:
+            adv = adv[..., 0]
+        elif adv.ndim == gradient.ndim - 1:
             adv = adv[..., None].expand_as(gradient)
         if adv.shape == gradient.shape:
             masks = (seen.get("mask"), seen.get("there"))

@@ -76,6 +76,15 @@ def _exchanged(one: str, other: str) -> Callable[[Inputs], Inputs]:
     return _with(**{one: _field(other), other: _field(one)})
 
 
+def _own_where_cut(inputs: Inputs) -> Tensor:
+    return torch.where(inputs["truncated"], inputs["values"], inputs["next_values"])
+
+
+def _later(inputs: Inputs) -> Tensor:
+    """Return the values of the rows after, and after the last one that of its next observation."""
+    return torch.cat([inputs["values"][1:], inputs["next_values"][-1:]])
+
+
 def _zero(name: str) -> Callable[[Inputs], Tensor]:
     return lambda inputs: torch.zeros_like(inputs[name])
 
@@ -146,14 +155,14 @@ _NEGATED: Final = Variant("the sign is the other one", after=lambda out, _: -out
 
 def _larger(out: Tensor, inputs: Inputs) -> Tensor:
     ratio = (inputs["logp"] - inputs["old_logp"]).exp()
-    near = ratio.clamp(1 - inputs["clip"], 1 + inputs["clip"])
+    near = of.near_one(ratio, inputs["clip"])
     losses = -torch.maximum(ratio * inputs["adv"], near * inputs["adv"])
     return of.reduced(losses, inputs["mask"], inputs["reduction"])
 
 
 def _plain(out: Tensor, inputs: Inputs, *, is_near: bool) -> Tensor:
     ratio = (inputs["logp"] - inputs["old_logp"]).exp()
-    ratio = ratio.clamp(1 - inputs["clip"], 1 + inputs["clip"]) if is_near else ratio
+    ratio = of.near_one(ratio, inputs["clip"]) if is_near else ratio
     return of.reduced(-ratio * inputs["adv"], inputs["mask"], inputs["reduction"])
 
 
@@ -223,6 +232,11 @@ REFERENCES: Final[dict[str, Reference]] = {
             *_NORMALIZED, *_ENDS, _SHIFTED,
             Variant("lam is not used", _with(lam=_value(1.0))), _UNDISCOUNTED,
             Variant("the value after a step is that of the step itself", _with(next_values=_field("values"))),
+            Variant("the value after a truncated step is that of the step itself", _with(next_values=_own_where_cut)),
+            Variant(
+                "sums go on over truncated steps, with the value of the row after them",
+                _with(next_values=_later, truncated=_none),
+            ),
             Variant("it is the return: values are not taken off", after=lambda out, given: out + given["values"]),
             _NEGATED,
         ),
@@ -297,6 +311,11 @@ REFERENCES: Final[dict[str, Reference]] = {
             *(Variant("", _with(epsilon=_value(epsilon)), is_right=True) for epsilon in (1e-8, 1e-6, 1e-5)),
             *(Variant("", after=partial(_of_population, epsilon=epsilon), is_right=True) for epsilon in (1e-8, 1e-4)),
             Variant("the baseline is the mean of all rows", _with(uid=lambda given: torch.zeros_like(given["uid"]))),
+            Variant(
+                "it is not divided by the standard deviation",
+                after=lambda out, given: _centred(_rloo(out, given), given),
+                choice="epsilon",
+            ),
             Variant("the baseline leaves out the row itself", after=_rloo),
             _NEGATED,
         ),

@@ -92,6 +92,11 @@ class Formulas(Check, code="TB507 wrong-weight"):
         out, tensor = operation.out, operation.tensors[0]
         if not isinstance(out, Tensor) or out.numel() < _FEWEST or not operation.tags[0].from_model:
             return
+        bounds = [
+            value for value in (*operation.args[1:], *operation.kwargs.values()) if isinstance(value, (int, float))
+        ]
+        if len(bounds) > 1 and sum(bounds) == 0:  # A step of at most this size, as of clipped values.
+            return
         is_constant = bool(out.min() == out.max()) and bool(tensor.max() - tensor.min() > 1e-3)
         if is_constant and bool(out.any()):  # 0 is that of max(x, 0).
             text = (
