@@ -11,7 +11,7 @@ BUDGET = {
     "_ops": (20, 4080),
     "_program": (57, 14420),
     "_validation": (6, 1080),
-    "audit": (24, 6360),
+    "audit": (24, 6420),
     "bridges": (27, 3560),
     "buffers": (18, 5250),
     "cli": (8, 1090),
@@ -24,6 +24,6 @@ BUDGET = {
     "testing": (5, 630),
     "training": (14, 2760),
     "top": (22, 4280),
-    "tests": (806, 106000),
+    "tests": (806, 106100),
 }
 """Numbers of modules and lines; ``top`` is all modules outside of folders, ``tests`` all tests and programs in them."""

@@ -7,7 +7,8 @@ import weakref
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from inspect import signature
+from functools import cache
+from inspect import BoundArguments, signature
 from typing import Any
 
 import numpy as np
@@ -274,10 +275,7 @@ def _told(
     They get the arguments in the order of the parameters; those of a wrong call are left to the function to refuse.
     """
     function = vars(owner)[name]
-    try:
-        bind = signature(function).bind
-    except ValueError:  # A function in C may have no signature.
-        bind = signature(lambda *args: args).bind
+    bind = _binding(function)
 
     def told(*args: Any, **kwargs: Any) -> Any:
         try:
@@ -292,6 +290,15 @@ def _told(
         return out
 
     return owner, name, told
+
+
+@cache
+def _binding(function: Callable[..., Any]) -> Callable[..., BoundArguments]:
+    """Return what binds arguments to the parameters of a function, which takes as long as a small update to find."""
+    try:
+        return signature(function).bind
+    except ValueError:  # A function in C may have no signature.
+        return signature(lambda *args: args).bind
 
 
 def _distributions(base: type[Distribution]) -> Iterator[type[Distribution]]:
