@@ -102,7 +102,7 @@ def _run(function: Callable[[], Any], writer: int) -> None:
         os.dup2(nothing, 2)
         torch.set_num_threads(1)  # The threads of a pool are not copied.
         if "torch._dynamo" in sys.modules:
-            torch.compiler.set_stance("force_eager")  # As in a trace; each copy would compile anew.
+            torch.compiler.set_stance("force_eager")  # As in a trace; else each copy would compile.
         allow_reading()
         try:
             result = Result(function())
