@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import inspect
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -15,7 +14,7 @@ from torch import Tensor
 
 from typedbatch._core.kinds import BATCH, describe, kind_of
 from typedbatch.audit.report import Finding
-from typedbatch.audit.roles import Roles
+from typedbatch.audit.roles import Roles, unwrapped
 from typedbatch.audit.variants import REFERENCES, Inputs, Reference, Variant
 from typedbatch.errors import SettingError
 
@@ -65,7 +64,7 @@ class Formula:
         """Return the names of the fields that are its arguments; None for an optional one that is not there.
 
         Raises:
-            SettingError: There is no such field.
+            SettingError: A required field is missing.
         """
         found: dict[str, str | None] = {}
         for name in self.reference.inputs:
@@ -81,7 +80,7 @@ def formula_of(name: str, given: Mapping[str, Any]) -> Formula:
     """Return a formula with all its settings.
 
     Raises:
-        SettingError: There is no such formula, it has no such setting, or one that it needs is not given.
+        SettingError: The formula or a setting is unknown, or a required setting is missing.
     """
     if name not in REFERENCES:
         raise SettingError(f"like takes one of {', '.join(REFERENCES)}, got {name!r}")
@@ -103,7 +102,7 @@ def compare_stage(function: Callable[[Any], Any], batch: Any, formula: Formula, 
     """
     reference, fields = formula.reference, roles.fields(batch)
     names = formula.fields_in(fields)
-    # There are no gradients by arrays.
+    # Arrays have no gradients.
     by = {name: str(names[name]) for name in reference.by if isinstance(fields[str(names[name])], Tensor)}
     formula = replace(formula, reference=replace(reference, by=tuple(by)))
 
@@ -145,7 +144,7 @@ def _loss_in(out: Any, name: str) -> Tensor:
 
 def place_of(function: Any) -> str:
     """Return the file and line of a function, or an empty text."""
-    code = getattr(inspect.unwrap(getattr(function, "__func__", function)), "__code__", None)
+    code = getattr(unwrapped(function), "__code__", None)
     return f"{os.path.basename(code.co_filename)}:{code.co_firstlineno}" if code is not None else ""
 
 
@@ -190,10 +189,9 @@ def _computed(reference: Reference, variant: Variant, given: Inputs) -> list[Ten
     inputs = {name: value.detach().double() if _is_float(value) else value for name, value in given.items()}
     for name in reference.by:
         inputs[name].requires_grad_()
-    parameters = inspect.signature(reference.compute).parameters
     try:
         changed = variant.change(dict(inputs))
-        out = reference.compute(**{name: value for name, value in changed.items() if name in parameters})
+        out = reference.compute(**{name: changed[name] for name in reference.parameters})
         out = variant.after(out, changed)
     except (TypeError, RuntimeError, IndexError):
         return None
@@ -245,10 +243,10 @@ def other_values_of(batch: Any, names: Mapping[str, str | None], roles: Roles) -
     for _ in range(_TRIALS):
         drawn: dict[str, Tensor] = {}
         for name, shape in shapes.items():
-            number = (
-                torch.rand(shape, generator=generator) if name in _FLAGS else torch.randn(shape, generator=generator)
-            )
-            drawn[name] = number < (0.6 if name == "mask" else 0.25) if name in _FLAGS else number
+            if name in _FLAGS:
+                drawn[name] = torch.rand(shape, generator=generator) < (0.6 if name == "mask" else 0.25)
+            else:
+                drawn[name] = torch.randn(shape, generator=generator)
         _make_coherent(drawn, fields, known)
         changed = {field: _alike(fields[field], drawn[name]) for name, field in known.items()}
         for done in _DONE if "terminated" in drawn else ():

@@ -193,16 +193,17 @@ def kto(
     return torch.where(desirable, weights[0] * (1 - value), weights[1] * (1 - value)).mean()
 
 
-def grpo_advantages(rewards: Tensor, uid: Tensor, epsilon: float = 1e-4) -> Tensor:
+def grpo_advantages(rewards: Tensor, uid: Tensor, epsilon: float = 1e-4, correction: int = 1) -> Tensor:
     """Return rewards less the mean of their group, over its deviation (Shao et al., 2024, arXiv:2402.03300).
 
-    A response that is alone in its group has 0.
+    ``correction`` is that of ``torch.std``: 1 for a sample, 0 for a population. A response that is alone in its group
+    has 0.
     """
     out = torch.zeros_like(rewards)
     for one in torch.unique(uid):
         group = rewards[uid == one]
         if len(group) > 1:  # A response alone has nothing to be compared with.
-            out[uid == one] = (group - group.mean()) / (group.std() + epsilon)
+            out[uid == one] = (group - group.mean()) / (group.std(correction=correction) + epsilon)
     return out
 
 

@@ -61,12 +61,7 @@ class Replays:
 
     def __init__(self, update: Callable[..., Any], args: Sequence[Any], roles: Roles) -> None:
         self._update, self._args, self._roles = update, args, roles
-        roles.learn_from(update)
-        for batch in args:
-            if kind_of(batch) is BATCH:
-                roles.learn(type(batch))
         self._base: Learned | None = None
-        self._failure = "no optimizer made a step"
         self.findings: list[Finding] = []
         """Findings and notes so far."""
 
@@ -75,10 +70,10 @@ class Replays:
         if not can_fork():
             self._add("replays need Linux, and an update that does not use a GPU", is_certain=False)
             return
-        self._base = self._first()
+        self._base, failure = self._first()
         again = self._replay({}) if self._base is not None else None
         if again is None or not again.gradients:
-            why = self._failure if self._base is None else "two replays of one batch differ"
+            why = failure if self._base is None else "two replays of one batch differ"
             self._add(f"the update was not replayed on other batches: {why}", is_certain=False)
             return
         for position, batch in enumerate(self._args):
@@ -161,7 +156,7 @@ class Replays:
     def _vary_argument(self, name: str, values: Sequence[Any]) -> None:
         base = self._base
         try:
-            self._base = self._first({name: values[0]})
+            self._base, _ = self._first({name: values[0]})
             for value in values[1:]:
                 other = self._replay({}, {name: value})
                 if other is not None and not other.gradients:
@@ -171,11 +166,12 @@ class Replays:
         finally:
             self._base = base
 
-    def _first(self, keywords: Mapping[str, Any] | None = None) -> Learned | None:
-        """Return what the update learns from its own arguments, or None if it makes no step."""
+    def _first(self, keywords: Mapping[str, Any] | None = None) -> tuple[Learned | None, str]:
+        """Return what the update learns from its own arguments, or None and the reason why nothing is known."""
         pair, failure = tensors_of_child(lambda: tuple(self._learn({}, keywords or {})))
-        self._failure = failure or self._failure
-        return Learned(*pair) if pair is not None and pair[0] else None
+        if pair is None or not pair[0]:
+            return None, failure or "no optimizer made a step"
+        return Learned(*pair), ""
 
     def _replay(self, changed: Mapping[int, Any], keywords: Mapping[str, Any] | None = None) -> Same | None:
         """Compare what the update learns from changed arguments; None if it refuses them."""

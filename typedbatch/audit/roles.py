@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, get_args, get_origin
 
+from typedbatch._core.kinds import BATCH, kind_of
 from typedbatch._markers import Role
 from typedbatch.batch import Batch
 from typedbatch.errors import SettingError, TypedBatchError
@@ -35,6 +36,11 @@ NAMES: Final[dict[Role, tuple[str, ...]]] = {
 """Names by which fields without a declared role are known, and which the checks use for those that have one."""
 
 
+def unwrapped(function: Any) -> Any:
+    """Return the function of a method, behind its decorators."""
+    return inspect.unwrap(getattr(function, "__func__", function))
+
+
 class Roles:
     """The names by which checks know the fields of batches.
 
@@ -51,7 +57,8 @@ class Roles:
         self._classes: set[Any] = set()
         for name, role in (given or {}).items():
             if role not in [*Role, *(one.value for one in Role)]:
-                raise SettingError(f"roles takes one of {', '.join(one.value for one in Role)}, got {role!r}")
+                known = ", ".join(one.value for one in Role)
+                raise SettingError(f"roles takes one of {known}, got {role!r} for {name!r}")
             self._add(name, Role(role))
 
     def learn(self, hint: Any) -> None:
@@ -67,10 +74,13 @@ class Roles:
             if field.role is not None:
                 self._add(field.name, field.role)
 
-    def learn_from(self, function: Callable[..., Any]) -> None:
-        """Add the roles that the annotations of a function's parameters declare."""
+    def learn_call(self, function: Callable[..., Any], args: Iterable[Any]) -> None:
+        """Add the roles that the annotations of a function's parameters declare, and the classes of its batches."""
+        for value in args:
+            if kind_of(value) is BATCH:
+                self.learn(type(value))
         try:
-            hints = inspect.get_annotations(inspect.unwrap(getattr(function, "__func__", function)), eval_str=True)
+            hints = inspect.get_annotations(unwrapped(function), eval_str=True)
         except Exception:  # noqa: BLE001  # an annotation may name what is not there at run time
             return
         for hint in hints.values():

@@ -138,7 +138,7 @@ class Audit:
         if inspect.iscoroutinefunction(function) or inspect.isgeneratorfunction(function):
             raise SettingError("an update that is async or a generator does nothing when it is called; pass a function")
         before = self._block
-        self.roles.learn_from(function)
+        self.roles.learn_call(function, args)
         try:
             self._begin(variables_in_call(function, args), args)
             result = function(*args)
@@ -262,13 +262,14 @@ def audit(
         A report with findings, notes, and tables of what was read and learned.
 
     Raises:
-        SettingError: ``skip`` has something else than codes, ``vary`` has no values, there is no such formula or
-            setting, or an audit runs already.
+        SettingError: ``skip`` contains something other than codes, ``vary`` has no values, the formula or a setting is
+            unknown, or an audit is running already.
     """
     for name, values in (vary or {}).items():
         if not values:
             raise SettingError(f"vary takes the values to try of each argument, got none for {name!r}")
     session = Audit(updates=1, on_finding="keep", skip=skip, allow=allow, on_policy=on_policy, roles=roles)
+    session.roles.learn_call(update, args)
     replays = Replays(update, args, session.roles)
     if like is not None:
         other = compare_update(update, args, formula_of(like, settings or {}), session.roles)

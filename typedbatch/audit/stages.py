@@ -90,8 +90,7 @@ def audit_logp(
         if bool(((before - before[:1]).abs() > 10 * _CLOSE).any()):
             found("the log-probability of a token depends on the tokens after it")
         _find_other_rows(function, model, rollouts, base, found)
-        padded = other_padding(rollouts, Roles())
-        if padded is not None and bool(((function(model, padded) - base)[mask].abs() > 10 * _CLOSE).any()):
+        if _depends_on_padding(function, model, rollouts, base):
             text = "the log-probabilities depend on the tokens of padding; give the masks to the model"
             found(text, is_certain=not trace.compares_ids)
     return report
@@ -137,8 +136,7 @@ def audit_values(function: Callable[[Any, Any], Tensor], model: nn.Module, rollo
         elif not bool(apart[at + 1 :].any()):
             found("no value depends on the tokens before it", is_certain=False)
         _find_other_rows(function, model, rollouts, base, found, "values")
-        padded = other_padding(rollouts, Roles())
-        if padded is not None and bool(((function(model, padded) - base)[mask].abs() > 10 * _CLOSE).any()):
+        if _depends_on_padding(function, model, rollouts, base):
             found("the values depend on the tokens of padding; give the masks to the model", is_certain=False)
     return report
 
@@ -220,6 +218,11 @@ def _find_other_rows(
     ids[0] = other_values(ids[0], ids[mask])
     if bool(((function(model, changed) - base)[1:][mask[1:]].abs() > 10 * _CLOSE).any()):
         found(f"the {what} of a row depend on the tokens of another row; are sequences packed without a mask?")
+
+
+def _depends_on_padding(function: Callable[[Any, Any], Tensor], model: Any, rollouts: Any, base: Tensor) -> bool:
+    padded, mask = other_padding(rollouts, Roles()), _field(rollouts, "response_mask").bool()
+    return padded is not None and bool(((function(model, padded) - base)[mask].abs() > 10 * _CLOSE).any())
 
 
 def _with_each_token(rollouts: Any, row: int, position: int, size: int) -> Iterator[Any]:
@@ -312,13 +315,12 @@ def audit_stage(
 
     Raises:
         MissingFieldError: ``batch``, or the result, has no field ``by``.
-        SettingError: There is no such formula or setting, or the batch lacks an argument of the formula.
+        SettingError: The formula or a setting is unknown, or the batch lacks an argument of the formula.
     """
     report = Report()
     if like is not None:
         known = Roles(roles)
-        known.learn_from(function)
-        known.learn(type(batch))
+        known.learn_call(function, [batch])
         other = compare_stage(function, batch, formula_of(like, settings or {}), known)
         if other is not None:
             report.add(other)

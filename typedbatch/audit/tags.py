@@ -253,7 +253,7 @@ def tag_after(call: _CALL, tags: list[Tag], tensors: list[Any], out: Any, step: 
         if tag.models is not models and name not in PICKING:
             models = models | tag.models
         is_scaled, is_of_labels = is_scaled or tag.is_scaled, is_of_labels or tag.is_of_labels
-    if name in PRODUCTS and (len(tensors) == 1 or not all(_is_known(tag) for tag in tags) or _is_scale(tags)):
+    if name in PRODUCTS and (len(tensors) == 1 or any(map(_may_be_scale, tags))):
         is_scaled = True
     elif name in LABELLING:
         is_of_labels = True
@@ -281,13 +281,9 @@ def tag_after(call: _CALL, tags: list[Tag], tensors: list[Any], out: Any, step: 
     )
 
 
-def _is_known(tag: Tag) -> bool:
-    return bool(tag.fields or tag.models)
-
-
-def _is_scale(tags: list[Tag]) -> bool:
-    """Return True if values of a model are multiplied by a field that may be a discount."""
-    return any(tag.fields and not tag.from_model and not tag.has_any(TERMINATED | TRUNCATED | MASKS) for tag in tags)
+def _may_be_scale(tag: Tag) -> bool:
+    """Return True for numbers that may be a discount: those of no model, and of no flag or mask."""
+    return not tag.from_model and not tag.has_any(TERMINATED | TRUNCATED | MASKS)
 
 
 def _negates(call: _CALL, first: Tag) -> bool:

@@ -161,7 +161,7 @@ class Trace:
         self.follows: bool = False
         """Whether an earlier block of the audit had a ratio of 1, so that this one may go on with the same rollout."""
         self.is_on_policy: bool = False
-        """Whether the batch is certainly of the policy as it is before the first step."""
+        """Whether the batch is known to be sampled by the current policy."""
         self.has_right_ratio: bool = False
         """Whether a ratio was 1 before the first step."""
         self.is_replayed: bool = False

@@ -117,7 +117,6 @@ def compare_update(update: Callable[..., Any], args: Sequence[Any], formula: For
     like = formula.name
     if like not in UPDATES:
         raise SettingError(f"an update is compared with {', '.join(UPDATES)}, and a stage, by audit_stage, with {like}")
-    roles.learn_from(update)
     trials: list[dict[str, Any]] = []
     failure = "" if can_fork() else "replays need Linux, and an update that does not use a GPU"
     for changed in _trials(args, like, roles) if not failure else ():
@@ -140,7 +139,6 @@ def _trials(args: Sequence[Any], like: str, roles: Roles) -> Iterator[list[Any]]
     yield [*args]
     for at, batch in enumerate(args):
         if kind_of(batch) is BATCH:
-            roles.learn(type(batch))
             fields = roles.fields(batch)
             names = {
                 name: next((one for one in sorted(some) if one in fields), None) for name, some in _FIELDS[like].items()
@@ -206,23 +204,20 @@ def _judged_targets(formula: Formula, trials: list[dict[str, Any]], place: str) 
         return _unknown(f"the update was not compared with {like}: no network gives values of next observations", place)
     if like == "double_dqn" and not trained:
         plain = replace(formula, reference=REFERENCES["dqn"])
-        plain_fits = [judged(plain, _targets_of(trials, one, one)) is None for one in slow]
-        if any(plain_fits):
-            return Finding(
-                "TB514 other-formula", place, "this is double_dqn, but the slow network chooses actions, too"
-            )
+        if any(judged(plain, _targets_of(trials, one, one)) is None for one in slow):
+            text = "this is double_dqn, but the slow network chooses actions, too"
+            return Finding("TB514 other-formula", place, text)
         return _unknown("the update was not compared with double_dqn: no choice by the trained network is seen", place)
-    found: list[Finding] = []
-    for one, other in [(one, other) for one in slow or trained for other in trained or slow]:
-        finding = judged(formula, _targets_of(trials, one, other), place)
-        if finding is None and (slow or "has copy" not in trials[0]):
-            return None
-        found += [] if finding is None else [finding]
-    for one, other in [(one, other) for one in trained for other in trained]:
-        if judged(formula, _targets_of(trials, one, other)) is None:
-            text = f"this is {like}, but the trained network gives the values of next observations, not its slow copy"
-            return Finding("TB514 other-formula", place, text, is_certain=bool(slow))
-    return max(found, key=lambda finding: finding.is_certain)
+    found = [
+        judged(formula, _targets_of(trials, one, other), place) for one in slow or trained for other in trained or slow
+    ]
+    if None in found and (slow or "has copy" not in trials[0]):
+        return None
+    others = (judged(formula, _targets_of(trials, one, other)) for one in trained for other in trained)
+    if None in found or None in others:
+        text = f"this is {like}, but the trained network gives the values of next observations, not its slow copy"
+        return Finding("TB514 other-formula", place, text, is_certain=bool(slow))
+    return max((finding for finding in found if finding is not None), key=lambda finding: finding.is_certain)
 
 
 def _targets_of(trials: list[dict[str, Any]], slow: str, trained: str) -> list[Trial]:

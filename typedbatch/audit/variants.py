@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cached_property, partial
+from inspect import signature
 from typing import Any, Final
 
 import torch
@@ -53,6 +54,12 @@ class Reference:
     by: tuple[str, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
     variants: tuple[Variant, ...] = ()
+
+    @cached_property
+    def parameters(self) -> tuple[str, ...]:
+        """Names of the parameters of the formula that are inputs or settings."""
+        known = {*self.inputs, *self.settings}
+        return tuple(name for name in signature(self.compute).parameters if name in known)
 
 
 def _with(**changes: Callable[[Inputs], Any]) -> Callable[[Inputs], Inputs]:
@@ -200,15 +207,6 @@ def _centred(out: Tensor, inputs: Inputs) -> Tensor:
     return out * torch.stack([1 - 1 / (inputs["uid"] == one).sum() for one in inputs["uid"]])
 
 
-def _of_population(out: Tensor, inputs: Inputs, *, epsilon: float) -> Tensor:
-    """Return advantages of groups by the standard deviation of a population, with N and not N - 1."""
-    made = torch.zeros_like(out)
-    for one in torch.unique(inputs["uid"]):
-        group = inputs["rewards"][inputs["uid"] == one]
-        made[inputs["uid"] == one] = (group - group.mean()) / (group.std(unbiased=False) + epsilon)
-    return made
-
-
 def _mean_q(inputs: Inputs) -> Tensor:
     mean: Tensor = inputs["next_q"].mean(-1, keepdim=True)
     return mean
@@ -306,10 +304,11 @@ REFERENCES: Final[dict[str, Reference]] = {
     "dpo": Reference(of.dpo, _PAIR, by=_PAIR[:2], settings={"beta": 0.1}, variants=(*_PAIRS, _NEGATED)),
     "ipo": Reference(of.ipo, _PAIR, by=_PAIR[:2], settings={"beta": 0.1}, variants=_PAIRS),
     "grpo": Reference(
-        of.grpo_advantages, ("rewards", "uid"), ("advantages", "adv"), settings={"epsilon": 1e-4},
+        of.grpo_advantages, ("rewards", "uid"), ("advantages", "adv"), settings={"epsilon": 1e-4, "correction": 1},
         variants=(
             *(Variant("", _with(epsilon=_value(epsilon)), is_right=True) for epsilon in (1e-8, 1e-6, 1e-5)),
-            *(Variant("", after=partial(_of_population, epsilon=epsilon), is_right=True) for epsilon in (1e-8, 1e-4)),
+            Variant("", _with(correction=_value(0)), is_right=True),
+            Variant("", _with(correction=_value(0), epsilon=_value(1e-8)), is_right=True),
             Variant("the baseline is the mean of all rows", _with(uid=lambda given: torch.zeros_like(given["uid"]))),
             Variant(
                 "it is not divided by the standard deviation",

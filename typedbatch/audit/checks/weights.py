@@ -121,10 +121,12 @@ def _may_be_older(new: Tensor, old: Tensor, limit: float) -> bool:
 
     The ratio is then 1 in the mean, the old policy is likelier in the mean, and hardly any two are the same.
     """
+    if len(new) < 2:
+        return True
     known = new.sort().values
-    at = torch.searchsorted(known, old).clamp(1, len(known) - 1) if len(known) > 1 else torch.zeros(0, dtype=torch.long)
-    nearest = torch.minimum((known[at] - old[: len(at)]).abs(), (known[at - 1] - old[: len(at)]).abs())
-    if len(at) and float((nearest < limit / 100).float().mean()) > _SAME_VALUES:
+    at = torch.searchsorted(known, old).clamp(1, len(known) - 1)
+    nearest = torch.minimum((known[at] - old).abs(), (known[at - 1] - old).abs())
+    if float((nearest < limit / 100).float().mean()) > _SAME_VALUES:
         return False
     apart = new - old
     ratio, root = apart.exp(), len(apart) ** 0.5

@@ -1,4 +1,4 @@
-"""Expert iteration as in STaR: solved samples only, and each update starts anew from the base weights and a new optimizer."""
+"""Expert iteration as in STaR: trains on solved samples alone, and restarts each update from the base weights with a new optimizer."""
 import copy
 import torch
 from typedbatch import Batch

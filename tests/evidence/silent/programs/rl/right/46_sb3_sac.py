@@ -35,7 +35,7 @@ class SAC:
         return th.cat([q(th.cat([obs, actions], dim=1)) for q in critic], dim=1)
 
     def train(self, replay_data):
-        rewards, terminal = replay_data.rew[:, None], replay_data.terminated[:, None].float()  # time limits are no ends
+        rewards, terminal = replay_data.rew[:, None], replay_data.terminated[:, None].float()  # a time limit does not end the task
         actions_pi, log_prob = self.action_log_prob(replay_data.obs)
         ent_coef = self.log_ent_coef.detach().exp()
         ent_coef_loss = -(self.log_ent_coef * (log_prob + self.target_entropy).detach()).mean()

@@ -8,7 +8,7 @@ from typedbatch import Batch
 AGENTS, SIZE, GAMMA = ("alice", "bob", "carol"), 7, 0.95
 
 class SharedQ(nn.Module):
-    """One network for all agents, which is told whose turn it is."""
+    """Network that all agents share; its input includes the index of the agent."""
     def __init__(self):
         super().__init__()
         self.net = nn.Sequential(nn.Linear(2 + len(AGENTS), 48), nn.ReLU(), nn.Linear(48, 3))
@@ -46,7 +46,7 @@ def setup(seed: int = 0):
             pos = pos + np.array([action[a] - 1 for a in AGENTS])
             met = bool((pos == pos[0]).all())
             memory.append(Batch(**state, action=action, team_reward=np.float32(met - 0.05), next=observe(pos), terminal=met))
-            if met or rng.random() < 0.05:  # or the episode is cut at random, which is no end
+            if met or rng.random() < 0.05:  # or the episode is truncated at random
                 pos = rng.integers(SIZE, size=len(AGENTS))
         return (Batch.stack([memory[i] for i in rng.integers(len(memory), size=64)]).to_torch(),)
 
