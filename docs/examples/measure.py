@@ -101,7 +101,8 @@ class Open(Batch):
 def without_types() -> ModuleType:
     """``typedbatch`` as it would be if it checked nothing."""
     module = ModuleType("typedbatch")
-    for name, value in vars(typedbatch).items():
+    for name in typedbatch.__all__:
+        value = getattr(typedbatch, name)
         is_record = isinstance(value, type) and issubclass(value, BatchRecord)
         setattr(module, name, Open if is_record else value)
     unchecked: dict[str, Callable[..., Any]] = {

@@ -136,6 +136,18 @@ def test_beartype_without_the_configuration():
     shallow(rollout(rew=np.zeros(3)))
 
 
+def test_beartype_knows_protocols_that_nothing_else_has_loaded():
+    code = (
+        "from typedbatch.bridges.beartype import checking_batches; conf = checking_batches()\n"
+        "from beartype import beartype; from typedbatch import Batch, ObsBatchProtocol\n"
+        "@beartype(conf=conf)\n"
+        "def plain(batch: ObsBatchProtocol) -> int: return len(batch)\n"
+        "print(plain(Batch(obs=[1.0, 2.0], info={})))"
+    )
+    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("2\n", "")
+
+
 def test_beartype_of_something_else():
     with pytest.raises(DeclarationError, match=r"checking_batches\(\) takes protocols and records, got <class 'int'>"):
         checking_batches(int)

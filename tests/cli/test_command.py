@@ -151,6 +151,7 @@ OWN = "typedbatch has no '{}', and a schema of your own is written as module:Nam
     ("schema", "text"),
     [
         ("RolloutBatchProtocl", f"{OWN.format('RolloutBatchProtocl')}; did you mean 'RolloutBatchProtocol'?\n"),
+        ("LogpOldProtocl", f"{OWN.format('LogpOldProtocl')}; did you mean 'LogpOldProtocol'?\n"),
         ("mine", f"{OWN.format('mine')}\n"),
         ("nowhere:Rollout", "cannot find the module 'nowhere'"),
         ("typedbatch:cat", "typedbatch:cat is not a schema: "),

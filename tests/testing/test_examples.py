@@ -34,7 +34,7 @@ from typedbatch.testing import batches, example
 Array = np.ndarray[Any, Any]
 SCHEMAS = [
     value
-    for name, value in sorted(vars(typedbatch).items())
+    for value in (getattr(typedbatch, name) for name in sorted(typedbatch.__all__))
     if isinstance(value, type) and value.__module__ in ("typedbatch.protocols", "typedbatch.records")
 ]
 

@@ -46,7 +46,8 @@ def checking_batches(*schemas: Any, **options: Any) -> BeartypeConf:
 
 
 _OWN_MODULES = (protocols.__name__, records.__name__)
-_TYPEDBATCH_SCHEMAS = [one for one in vars(typedbatch).values() if getattr(one, "__module__", "") in _OWN_MODULES]
+_PUBLIC = [getattr(typedbatch, name) for name in typedbatch.__all__]
+_TYPEDBATCH_SCHEMAS = [one for one in _PUBLIC if getattr(one, "__module__", "") in _OWN_MODULES]
 
 
 def _is_instance(schema: Any, cls: type, value: object) -> bool:

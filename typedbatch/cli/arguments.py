@@ -116,7 +116,8 @@ def schema_named(text: str) -> Any:
         raise DeclarationError(f"{text} is not a schema: {error}") from error
     if match["module"]:
         raise DeclarationError(f"{module.__name__} has no {name!r}{did_you_mean(name, dir(module))}")
-    schemas = [name for name, value in vars(typedbatch).items() if isinstance(value, type) and is_schema(value)]
+    public = {name: getattr(typedbatch, name) for name in typedbatch.__all__}
+    schemas = [name for name, value in public.items() if isinstance(value, type) and is_schema(value)]
     reason = f"typedbatch has no {name!r}, and a schema of your own is written as module:Name"
     raise DeclarationError(reason + did_you_mean(name, schemas))
 
