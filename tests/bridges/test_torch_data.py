@@ -489,7 +489,7 @@ def in_a_group(rank: int, store: str) -> None:
 
 
 def test_in_two_processes(tmp_path: Path):
-    mp.spawn(in_a_group, args=(str(tmp_path / "store"),), nprocs=2)
+    mp.start_processes(in_a_group, args=(str(tmp_path / "store"),), nprocs=2, start_method="forkserver")
 
 
 def test_alone_a_process_has_what_it_gave(tmp_path: Path):

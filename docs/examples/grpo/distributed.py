@@ -7,7 +7,7 @@ import sys
 
 import torch
 import torch.distributed as dist
-from torch.multiprocessing.spawn import spawn  # pyright: ignore[reportUnknownVariableType]  # torch does not say what it takes
+from torch.multiprocessing.spawn import start_processes
 
 from advantages import GROUP
 from learning import EPOCHS, add_gradients, make_optimizer, prepare, step
@@ -55,12 +55,14 @@ def train(rank: int, port: int, seed: int, steps: int) -> None:
         model.version += 1
         if rank == 0 and number % 10 == 0:
             print(f"step {number}, mean reward {batch.rewards.mean():.2f}, {batch.calls.float().mean():.2f} calls")
+    dist.barrier()  # The first process has what the others meet at.
     dist.destroy_process_group()
 
 
 def main(seed: int = 0, steps: int = 60) -> None:
     """Start the processes, and wait for them."""
-    spawn(train, (free_port(), seed, steps), RANKS)  # type: ignore[no-untyped-call]  # torch has no types for it
+    # Processes of a fork server end without a shutdown of Python, in which a thread of gloo that needs it would abort.
+    start_processes(train, (free_port(), seed, steps), RANKS, start_method="forkserver")  # type: ignore[no-untyped-call]  # torch has no types for it
 
 
 if __name__ == "__main__":
