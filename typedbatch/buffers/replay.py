@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any, Generic, Literal, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,11 +16,12 @@ from typedbatch._ops.construct import refuse_on_instances
 from typedbatch._typing import Index, with_defaults
 from typedbatch._validation.convert import convert
 from typedbatch.batch import Batch
-from typedbatch.buffers import column_view, incoming, restore, transfer
+from typedbatch.buffers import column_view, incoming, transfer
 from typedbatch.buffers.arguments import BufferOptions, R, S, as_slots, count_of, slots_between
 from typedbatch.buffers.column_view import Column
 from typedbatch.buffers.guard import call_locked, locked, locked_at, locked_for_writing, prepare_change
 from typedbatch.buffers.rings import Added, Slots
+from typedbatch.buffers.saved import SavedBuffer
 from typedbatch.buffers.state import State, state_of
 from typedbatch.errors import SettingError, StorageError
 
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class ReplayBuffer(Generic[R, S]):
+class ReplayBuffer(SavedBuffer, Generic[R, S]):
     """The last ``size`` transitions of one environment; the oldest are overwritten first.
 
     ``ReplayBuffer[GoalRollout](size)`` takes and samples batches of that type. Type checkers know this, and at run time
@@ -502,8 +503,6 @@ class ReplayBuffer(Generic[R, S]):
         """
         return slots_between(self._state.rings, start, stop)
 
-    # ---- files ----------------------------------------------------------------------------------------------------
-
     @classmethod
     def from_data(cls, obs: Any, act: Any, rew: Any, terminated: Any, truncated: Any, done: Any, obs_next: Any) -> Self:
         """Return a full buffer of the given rows, which are copied: arrays, tensors, or datasets of an HDF5 file.
@@ -513,70 +512,6 @@ class ReplayBuffer(Generic[R, S]):
         """
         given = {"obs": obs, "act": act, "rew": rew, "terminated": terminated, "truncated": truncated}
         return transfer.from_data(cls, {**given, "done": done, "obs_next": obs_next})
-
-    @locked
-    def save_hdf5(self, path: str | os.PathLike[str], compression: str | None = None) -> None:
-        """Write the buffer to an HDF5 file atomically. This needs the extra ``hdf5``.
-
-        Args:
-            path: Path of the file; an existing file is replaced.
-            compression: ``"gzip"``, ``"lzf"``, or None for no compression.
-
-        Raises:
-            StorageError: A field holds objects that cannot be written as JSON.
-        """
-        restore.save_hdf5(self._state, path, compression)
-
-    @classmethod
-    def load_hdf5(cls, path: str | os.PathLike[str], device: Any = None, *, trusted: bool = False) -> Self:
-        """Load a buffer from an HDF5 file, with the state of its random numbers. Nothing in the file is executed.
-
-        The constructor of a user's class is not called. A file that Tianshou's buffer of the same name has saved is
-        read too, but only its rows and options: its priorities and random numbers are pickles.
-
-        Args:
-            path: Path of the file.
-            device: Device of tensors; None for the CPU.
-            trusted: Whether the file is read in this process; see :func:`typedbatch.files.load`.
-
-        Raises:
-            StorageError: The file does not hold a buffer of this class, or is damaged.
-        """
-        return restore.load_hdf5(cls, path, device, trusted=trusted)
-
-    @classmethod
-    def open(cls, path: str | os.PathLike[str], mode: Literal["r", "r+"] = "r+") -> Self:
-        """Open the buffer that was created with this ``path``, with every row whose ``add`` had returned.
-
-        This holds even if the process was killed. After a loss of power, it holds for the rows of the last
-        :meth:`flush`. Random numbers continue from the last :meth:`flush` or :meth:`close`; without one, they start
-        again from the seed.
-
-        Args:
-            path: Path of the folder.
-            mode: ``"r+"`` to read and write, which one buffer at a time may; or ``"r"`` to read, which any number of
-                readers may, even during writes and without permission to write. Each call sees the current rows of the
-                folder. Slots mean the rows that they held when a call last read all rows, as ``sample`` does.
-
-        Raises:
-            StorageError: The folder holds no buffer of this class, is damaged, or another buffer writes to it.
-            SettingError: ``mode`` is neither.
-        """
-        return restore.open_folder(cls, path, mode)
-
-    @locked
-    def flush(self) -> None:
-        """Wait until everything is on the disk, with the state of random numbers. Does nothing in memory."""
-        self._state.storage.store_random(self._state.rng.bit_generator.state)
-        self._state.storage.flush()
-
-    def close(self) -> None:
-        """Store the state of random numbers, and release the folder of this buffer, so that another can write to it.
-
-        This buffer cannot be used afterwards. Does nothing for a buffer in memory. A buffer is also closed, without
-        random numbers, when its process ends, or when it is garbage collected.
-        """
-        self._state.close()
 
     def __getstate__(self) -> dict[str, Any]:
         if self._state.storage.durable:
@@ -588,4 +523,4 @@ class ReplayBuffer(Generic[R, S]):
         self._parts = []
 
 
-refuse_on_instances(ReplayBuffer, "from_data", "load_hdf5", "open")
+refuse_on_instances(ReplayBuffer, "from_data")

@@ -1,0 +1,1 @@
+"""Public trainers under audits: their own updates, with small synthetic data."""
