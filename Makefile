@@ -47,9 +47,9 @@ $(VENV)/.rllib: $(VENV)/.dev tests/typing/share_packages.py
 	@$(PIP) --python $(VENV)/rllib install --constraint $(CONSTRAINTS) ray dm-tree scipy TransferQueue
 	@touch $@
 
-# buffers in C++ to measure against
+# buffers of others to measure against
 $(VENV)/.bench: $(VENV)/.rllib
-	@$(PIP) --python $(VENV)/rllib install --constraint $(CONSTRAINTS) --no-deps cpprb
+	@$(PIP) --python $(VENV)/rllib install --constraint $(CONSTRAINTS) --no-deps cpprb torchrl
 	@touch $@
 
 # verl, without most of what it needs to train, and TRL, to test against; they find all other packages in $(VENV)

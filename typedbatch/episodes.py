@@ -1,4 +1,4 @@
-"""Episodes in a batch of steps: their lengths, a batch for each, and windows of the steps before each step.
+"""Episodes in a batch of steps: their lengths, a batch for each, and windows of the steps before and after each step.
 
 The steps of an episode must be consecutive, as collectors return them; for others there is :func:`group_by`. The
 lengths are those that :mod:`typedbatch.sequences` takes.
@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
 B = TypeVar("B", bound="BatchProtocol")
 
-__all__ = ["episode_lengths", "group_by", "groups", "lookback", "lookback_mask", "split_by_episode"]
+__all__ = [
+    "episode_lengths", "group_by", "groups", "lookahead", "lookahead_mask", "lookback", "lookback_mask",
+    "split_by_episode",
+]  # fmt: skip
 
 EPISODE_ID: Final = "eps_id"
 END_FLAGS: Final = ("terminated", "truncated", "terminateds", "truncateds", "done", "dones")
@@ -176,17 +179,10 @@ def lookback(batch: B, size: int, lengths: Lengths | None = None, *, fill: Liter
         SizeError: ``size`` is below 1 or more than an array can hold, or ``fill`` is neither of the two.
         StructureError: The lengths do not sum to the rows.
     """
-    tree = require_tree(batch, "lookback()")
-    steps = rows_to_take(tree)
-    sizes = lengths_by(tree.__dict__, None, steps) if lengths is None else as_lengths(lengths)
-    if sizes.sum() != steps:
-        raise StructureError(f"the lengths sum to {sizes.sum()}, but there are {steps} rows")
-    if fill not in ("zeros", "first"):
-        raise SizeError(f"fill= must be 'zeros' or 'first', got {fill!r}")
+    tree, sizes = _steps_of(batch, lengths, "lookback()")
+    _require_fill(fill, "first")
     there = lookback_mask(sizes, size)
-    rows = np.arange(steps)[:, None] - np.arange(size)[::-1]
-    filler: Any = NO_ROW if fill == "zeros" else np.repeat(starts(sizes), sizes)[:, None]
-    windows: B = take_or_zeros(tree, np.where(there, rows, filler))
+    windows: B = _windows(tree, there, -np.arange(size)[::-1], None if fill == "zeros" else starts(sizes), sizes)
     return windows
 
 
@@ -197,5 +193,67 @@ def lookback_mask(lengths: Lengths, size: int) -> NDArray[np.bool_]:
         SizeError: ``size`` is below 1, or more than an array can hold.
     """
     positions = position_ids(lengths)
-    size = require_at_most(MOST_ROWS // max(len(positions), 1), require_at_least(1, size, "size"), "size")
-    return positions[:, None] >= np.arange(size)[::-1]
+    return positions[:, None] >= np.arange(_require_size(size, len(positions)))[::-1]
+
+
+def lookahead(batch: B, size: int, lengths: Lengths | None = None, *, fill: Literal["zeros", "last"] = "zeros") -> B:
+    """Return for each step a window of the ``size`` steps that begin with it: ``(N, size, ...)`` in every field.
+
+    Windows never reach into the next episode. Chunks of actions that a policy predicts at once are made in this way, as
+    by ``delta_timestamps`` in LeRobot, whose ``is_pad`` is ``~lookahead_mask(lengths, size)``. Data is copied.
+
+    Args:
+        batch: Steps of all episodes, end to end.
+        size: Number of steps in a window, including the step itself.
+        lengths: Number of steps of each episode; None for those of :func:`episode_lengths`.
+        fill: Filling behind the last step of an episode: ``"zeros"`` (``None`` for objects), or ``"last"`` for copies
+            of that step.
+
+    Raises:
+        SizeError: ``size`` is below 1 or more than an array can hold, or ``fill`` is neither of the two.
+        StructureError: The lengths do not sum to the rows.
+    """
+    tree, sizes = _steps_of(batch, lengths, "lookahead()")
+    _require_fill(fill, "last")
+    there = lookahead_mask(sizes, size)
+    windows: B = _windows(tree, there, np.arange(size), None if fill == "zeros" else np.cumsum(sizes) - 1, sizes)
+    return windows
+
+
+def lookahead_mask(lengths: Lengths, size: int) -> NDArray[np.bool_]:
+    """Return an ``(N, size)`` array that is true where a window of :func:`lookahead` has a step, else false.
+
+    Raises:
+        SizeError: ``size`` is below 1, or more than an array can hold.
+    """
+    sizes = as_lengths(lengths)
+    after = np.repeat(sizes, sizes) - position_ids(sizes)
+    return after[:, None] > np.arange(_require_size(size, len(after)))
+
+
+def _steps_of(batch: Any, lengths: Lengths | None, who: str) -> tuple[Any, NDArray[np.intp]]:
+    """Return a batch, and the lengths of its episodes, which sum to its rows."""
+    tree = require_tree(batch, who)
+    steps = rows_to_take(tree)
+    sizes = lengths_by(tree.__dict__, None, steps) if lengths is None else as_lengths(lengths)
+    if sizes.sum() != steps:
+        raise StructureError(f"the lengths sum to {sizes.sum()}, but there are {steps} rows")
+    return tree, sizes
+
+
+def _require_fill(fill: str, other: str) -> None:
+    if fill not in ("zeros", other):
+        raise SizeError(f"fill= must be 'zeros' or {other!r}, got {fill!r}")
+
+
+def _require_size(size: int, rows: int) -> int:
+    return require_at_most(MOST_ROWS // max(rows, 1), require_at_least(1, size, "size"), "size")
+
+
+def _windows(
+    tree: Any, there: NDArray[np.bool_], offsets: NDArray[np.intp], fillers: NDArray[np.intp] | None, sizes: Any
+) -> Any:
+    """Return windows of the steps at offsets from each one; else, zeros or one step of each episode."""
+    rows = np.arange(len(there))[:, None] + offsets
+    filler: Any = NO_ROW if fillers is None else np.repeat(fillers, sizes)[:, None]
+    return take_or_zeros(tree, np.where(there, rows, filler))

@@ -31,6 +31,8 @@ from .ragged import TITLE as RAGGED
 from .ragged import measure_ragged
 from .report import Report
 from .sample_batches import measure_sample_batches
+from .sequences import TITLE as SEQUENCES
+from .sequences import measure_sequences
 from .timing import measure
 from .trained import DQN, DQN_STEPS, measure_dqn, measure_ppo
 from .training import measure_training
@@ -42,9 +44,9 @@ DESCRIPTIONS = {
 }
 
 TABLES = (
-    "memory", "validation", "buffers", "prioritized", "training", "trained", "ray", "rllib", "files", "import",
-    "program", "checking", "editing", "branches", "growth", "ragged", "meta", "posttraining", "packing", "processes",
-    "compile", "audit",
+    "memory", "validation", "buffers", "prioritized", "sequences", "training", "trained", "ray", "rllib", "files",
+    "import", "program", "checking", "editing", "branches", "growth", "ragged", "meta", "posttraining", "packing",
+    "processes", "compile", "audit",
 )  # fmt: skip
 
 
@@ -86,6 +88,8 @@ def main() -> int:
         report.buffers(measure_buffers(), buffer_memory())
     if arguments.only in "prioritized" and (prioritized := measure_prioritized()):
         report.by_hand(PRIORITIZED, prioritized)
+    if arguments.only in "sequences" and (sequences := measure_sequences()):
+        report.by_hand(SEQUENCES, sequences)
     if arguments.only in "training":
         report.training(measure_training())
     if arguments.only in "trained":

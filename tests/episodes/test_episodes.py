@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 
 from tests.ops.helpers import assert_array, assert_identical
 from typedbatch import Batch, ObsBatch, RolloutBatch, SampleBatch
-from typedbatch.episodes import episode_lengths, group_by, lookback, lookback_mask, split_by_episode
+from typedbatch.episodes import (
+    episode_lengths,
+    group_by,
+    lookahead,
+    lookahead_mask,
+    lookback,
+    lookback_mask,
+    split_by_episode,
+)
 from typedbatch.errors import LeafError, MissingFieldError, NoLengthError, RowIndexError, SizeError, StructureError
 
 LENS = st.lists(st.integers(0, 4), max_size=4)
@@ -153,6 +161,23 @@ def test_lookback_is_a_naive_loop(fill, lens, size):
     assert lookback_mask(lens, size).tolist() == there
 
 
+@pytest.mark.parametrize("fill", ["zeros", "last"])
+@given(lens=LENS, size=st.integers(1, 5))
+def test_lookahead_is_lookback_of_reversed_rows(fill, lens, size):
+    found = lookahead(steps(sum(lens)), size, lens, fill=fill)
+    mirrored = steps(sum(lens))[::-1] if sum(lens) else steps(0)
+    expected = lookback(mirrored, size, lens[::-1], fill="zeros" if fill == "zeros" else "first")
+    assert found.a.tolist() == found.t.tolist() == expected.a[::-1, ::-1].tolist()
+    assert lookahead_mask(lens, size).tolist() == lookback_mask(lens[::-1], size)[::-1, ::-1].tolist()
+
+
+def test_lookahead_by_hand():
+    found = lookahead(Batch(a=[1, 2, 3], done=[0, 1, 0]), 2)
+    assert found.a.tolist() == [[1, 2], [2, 0], [3, 0]]
+    assert lookahead(Batch(a=[1, 2, 3], done=[0, 1, 0]), 3, fill="last").a.tolist() == [[1, 2, 2], [2, 2, 2], [3, 3, 3]]
+    assert lookahead_mask([2, 1], 2).tolist() == [[True, True], [True, False], [True, False]]
+
+
 def test_lookback_finds_the_episodes():
     assert lookback(Batch(a=[1, 2, 3], done=[0, 1, 0]), 2).a.tolist() == [[0, 1], [1, 2], [0, 3]]
     assert lookback(Batch(a=[1, 2, 3], eps_id=[0, 1, 1]), 2).a.tolist() == [[0, 1], [0, 2], [2, 3]]
@@ -212,6 +237,9 @@ REFUSED = [
     (lambda b: episode_lengths({"done": [1]}), LeafError, r"episode_lengths\(\) takes a Batch, got dict"),
     (lambda b: split_by_episode([b]), LeafError, "takes a Batch, got list"),
     (lambda b: group_by(None), LeafError, r"group_by\(\) takes a Batch, got None"),
+    (lambda b: lookahead(b, 0, [3]), SizeError, "size"),
+    (lambda b: lookahead(b, 2, [3], fill="first"), SizeError, "fill= must be 'zeros' or 'last', got 'first'"),
+    (lambda b: lookahead(b, 2, [2]), StructureError, "the lengths sum to 2, but there are 3 rows"),
     (lambda b: lookback({"a": [1]}, 2), LeafError, r"lookback\(\) takes a Batch, got dict"),
     (lambda b: lookback(b, 2, [1, 1]), StructureError, "sum to 2, but there are 3 rows"),
     (lambda b: lookback(b, 2, [1.5, 1.5]), SizeError, "whole numbers"),

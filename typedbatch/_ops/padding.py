@@ -151,3 +151,14 @@ def fill_absent(tree: Tree, absent: NDArray[np.bool_], value: float | Mapping[st
             wanted = number if is_objects(leaf) else fitted(leaf, np.asarray(number))
             is_tensor = KINDS[type(leaf)] is kinds.TENSOR
             leaf[torch_side().torch.from_numpy(absent).to(leaf.device) if is_tensor else absent] = wanted
+
+
+def zero_absent(fields: Mapping[str, Any], absent: NDArray[np.bool_]) -> None:
+    """Set arrays and tensors to zeros where a mask of their leading dimensions is true, and objects to ``None``."""
+    if not absent.any():
+        return
+    for _, leaf in leaves(fields):
+        if KINDS[type(leaf)] is kinds.TENSOR:
+            leaf[torch_side().torch.from_numpy(absent).to(leaf.device)] = 0
+        elif KINDS[type(leaf)] is kinds.ARRAY:
+            leaf[absent] = blank(leaf, (1, *leaf.shape[absent.ndim :]))

@@ -18,6 +18,9 @@ _ROLLOUT: Final = ("obs", "act", "rew", "terminated", "truncated")
 _OF_ROWS: Final = (*_ROLLOUT, "done", "obs_next", "info", "weight", "policy")
 """Fields of the batches that a buffer returns."""
 
+_OF_WINDOWS: Final = ("mask", "is_pad", "is_first")
+"""Fields that windows of rows have, too."""
+
 _CHANGE_ROWS: Final = frozenset({"extend", "load_hdf5", "set_array_at_key", "set_batch", "update"})
 """Members of a buffer that may give its rows other fields."""
 
@@ -33,9 +36,10 @@ def call_buffer_member(machine: Machine, buffer: Ref, name: str, call: Call) -> 
         written = machine.heap.write(buffer)
         assert isinstance(written, BufferObject)
         written.rows = union(written.rows, copies)
-    elif name == "sample":
+    elif name in ("sample", "sample_sequences"):
         into = [atom for atom in call.named.get("into", ()) if isinstance(atom, (Class, External))]
-        rows = machine.fresh(into[0]) if into else UNKNOWN if "into" in call.named else (row_of(machine, buffer),)
+        more = () if name == "sample" else _OF_WINDOWS
+        rows = machine.fresh(into[0]) if into else UNKNOWN if "into" in call.named else (row_of(machine, buffer, more),)
         return machine.list_of([rows, ARRAY])
     else:
         machine.escape_functions(call)
@@ -44,8 +48,8 @@ def call_buffer_member(machine: Machine, buffer: Ref, name: str, call: Call) -> 
     return UNKNOWN
 
 
-def row_of(machine: Machine, buffer: Atom) -> Ref:
-    """Make the batch of rows that a buffer returns."""
+def row_of(machine: Machine, buffer: Atom, more: tuple[str, ...] = ()) -> Ref:
+    """Make the batch of rows that a buffer returns, with ``more`` fields."""
     found = machine.object_at(buffer)
     assert isinstance(found, BufferObject)
     batch = join(machine, found.rows)
@@ -53,7 +57,7 @@ def row_of(machine: Machine, buffer: Atom) -> Ref:
     written.declared = None
     if not found.rows or "HER" in found.type.__name__:
         machine.open_batch(batch)
-    for name in _OF_ROWS:
+    for name in (*_OF_ROWS, *more):
         if name not in written.fields:
             written.fields[name] = Field(UNKNOWN)
     return batch

@@ -74,6 +74,13 @@ def number_of(value: Any, name: str, least: float = 0, most: float = math.inf) -
     return number
 
 
+def require_into(into: Any, device: Any, dtype: Any) -> None:
+    """Raise a SettingError if the device or dtype of a conversion is given, and its type is not."""
+    if into is None and (device is not None or dtype is not None):
+        text = "device= and dtype= need into=, the type to sample; pass for example into=RolloutBatch[Tensor]"
+        raise SettingError(text)
+
+
 def as_slots(rings: Rings, index: Any) -> Any:
     """Return the slots that an index of a buffer names: an int for an int, and an array for anything else.
 

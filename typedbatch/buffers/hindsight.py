@@ -25,7 +25,7 @@ from typedbatch.buffers.replay import ReplayBuffer
 from typedbatch.buffers.rings import Slots
 from typedbatch.buffers.state import State
 from typedbatch.buffers.vector import capacities
-from typedbatch.errors import LeafError, MissingFieldError, RowAssignmentError, SizeError
+from typedbatch.errors import LeafError, MissingFieldError, RowAssignmentError, SettingError, SizeError
 
 T = TypeVar("T")
 
@@ -363,6 +363,10 @@ class GoalState(State):
             return call()
         finally:
             self._called_for = None
+
+    def draw_windows(self, total: int, count: int, begins: Callable[[Slots], Slots]) -> Slots:
+        text = f"a {self.name} draws a goal for each row, and a window has one goal; sample_sequences() needs another"
+        raise SettingError(f"{text} buffer")
 
     def on_rows_written(self, slots: Slots) -> None:
         self.relabelled = None

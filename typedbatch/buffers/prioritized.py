@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Unpack
 
 import numpy as np
@@ -248,14 +250,29 @@ class PrioritizedState(State):
         self.rng.shuffle(slots)
         return slots
 
-    def rows(self, slots: Any) -> Any:
-        rows = super().rows(slots)
-        if self.weight_norm and np.size(slots):
-            powers = self.weight.values.take(slots)
-            rows.__dict__["weight"] = (powers / powers.min()) ** -self.beta
-        else:
-            rows.__dict__["weight"] = self.weights(slots)
+    def draw_windows(self, total: int, count: int, begins: Callable[[Slots], Slots]) -> Slots:
+        if not count:
+            return super().draw_windows(total, count, begins)
+        if total == len(self.rings):  # A window begins at each row, so that their order is that of the rows.
+            return self.rings.rank(self.draw(count))
+        sums = self.weight.values.take(begins(np.arange(total))).cumsum()
+        drawn: Slots = sums.searchsorted(self.rng.random(count) * sums[-1], side="right")
+        return np.minimum(drawn, total - 1)  # The product may be rounded up to the sum.
+
+    def fields_of_windows(self, begins: Slots) -> dict[str, Any]:
+        return {"weight": self._weights_in_batch(begins)}
+
+    def rows(self, slots: Any, elsewhere: Mapping[str, Any] = MappingProxyType({})) -> Any:
+        rows = super().rows(slots, elsewhere)
+        rows.__dict__["weight"] = self._weights_in_batch(slots)
         return rows
+
+    def _weights_in_batch(self, slots: Any) -> Any:
+        """Return the importance-sampling weights of slots, divided by the highest of them if weights are normalized."""
+        if not self.weight_norm or not np.size(slots):
+            return self.weights(slots)
+        powers = self.weight.values.take(slots)
+        return (powers / powers.min()) ** -self.beta
 
     def part_declaration(self) -> DeclaredTypes:
         return DeclaredTypes(self.hint, sampled=None)

@@ -17,13 +17,14 @@ from typedbatch._typing import Index, with_defaults
 from typedbatch._validation.convert import convert
 from typedbatch.batch import Batch
 from typedbatch.buffers import column_view, incoming, transfer
-from typedbatch.buffers.arguments import BufferOptions, R, S, as_slots, count_of, slots_between
+from typedbatch.buffers.arguments import BufferOptions, R, S, as_slots, count_of, require_into, slots_between
 from typedbatch.buffers.column_view import Column
 from typedbatch.buffers.guard import call_locked, locked, locked_at, locked_for_writing, prepare_change
 from typedbatch.buffers.rings import Added, Slots
 from typedbatch.buffers.saved import SavedBuffer
 from typedbatch.buffers.state import State, state_of
-from typedbatch.errors import SettingError, StorageError
+from typedbatch.buffers.windowed import WindowedBuffer
+from typedbatch.errors import StorageError
 
 if TYPE_CHECKING:
     from typedbatch._ops.conversion import Device, Dtype
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 
-class ReplayBuffer(SavedBuffer, Generic[R, S]):
+class ReplayBuffer(SavedBuffer, WindowedBuffer[S], Generic[R, S]):
     """The last ``size`` transitions of one environment; the oldest are overwritten first.
 
     ``ReplayBuffer[GoalRollout](size)`` takes and samples batches of that type. Type checkers know this, and at run time
@@ -381,9 +382,7 @@ class ReplayBuffer(SavedBuffer, Generic[R, S]):
                 raised too.
             SchemaError: The batch does not match ``into``.
         """
-        if into is None and (device is not None or dtype is not None):
-            text = "device= and dtype= need into=, the type to sample; pass for example into=RolloutBatch[Tensor]"
-            raise SettingError(text)
+        require_into(into, device, dtype)
         rows, slots = self._sample(batch_size)
         return rows if into is None else convert(rows, into, device=device, dtype=dtype), slots
 

@@ -373,6 +373,25 @@ class Rings:
         slots = positions + (occupancy.oldest - occupancy.before)[ring]
         return np.where(slots < self.edges[1:][ring], slots, slots - self.capacity[ring]) if occupancy.wraps else slots
 
+    def rank(self, slots: Slots) -> Slots:
+        """Return the positions of slots in :meth:`chronological`; the inverse of :meth:`nth`."""
+        ring, occupancy = self.ring_of(slots), self.occupancy
+        ranks: Slots = (slots - occupancy.oldest[ring]) % self.capacity[ring] + occupancy.before[ring]
+        return ranks
+
+    def episodes(self, done: NDArray[np.bool_]) -> tuple[Slots, Slots]:
+        """Return the position of the first row of each episode, as :meth:`rank` does, and the number of its rows."""
+        ended = np.flatnonzero(done)
+        newest = self.occupancy.up_to[self.length > 0] - 1
+        last = np.union1d(self.rank(ended[self.has_row(ended)]), newest)
+        sizes = np.diff(last, prepend=-1)
+        return last - sizes + 1, sizes
+
+    def may_be_cut(self, slots: Slots) -> NDArray[np.bool_]:
+        """Return a mask of the rows before which rows of the same episode may have been overwritten."""
+        ring = self.ring_of(slots)
+        return np.asarray((slots == self.occupancy.oldest[ring]) & (self.length[ring] == self.capacity[ring]))
+
     def draw(self, rng: np.random.Generator, count: int) -> Slots:
         """Draw ``count`` slots that hold a row, uniformly and with replacement."""
         rows = self.occupancy.rows

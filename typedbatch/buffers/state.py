@@ -6,10 +6,11 @@ rows, such as priorities, has a subclass of ``State``, which overrides the hooks
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from operator import itemgetter
+from types import MappingProxyType
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -204,13 +205,18 @@ class State:
 
     # ---- reading --------------------------------------------------------------------------------------------------
 
-    def rows(self, slots: Any) -> Any:
-        """Return rows as they are sampled: with frames, computed fields, and the declared type."""
+    def rows(self, slots: Any, elsewhere: Mapping[str, Any] = MappingProxyType({})) -> Any:
+        """Return rows as they are sampled: with frames, computed fields, and the declared type.
+
+        Fields named by ``elsewhere`` are read from other slots.
+        """
         frames, declared = self.frames(slots, self.stack_num), self.declaration()
         out = declared.template.copy()
         left_out = declared.left_out
         for name, column in self.columns.__dict__.items():
-            if name not in left_out or (name != "done" and not is_placeholder(column)):
+            if name in elsewhere:
+                out[name] = self.read(name, column, elsewhere[name], elsewhere[name])
+            elif name not in left_out or (name != "done" and not is_placeholder(column)):
                 out[name] = self.read(name, column, frames if name in ("obs", "obs_next") else slots, slots)
         if not self.save_obs_next and "obs_next" in out:
             out["obs_next"] = self.obs_next(slots, slots)
@@ -280,6 +286,17 @@ class State:
     def draw(self, count: int) -> Slots:
         """Draw ``count`` slots that hold a row, with replacement."""
         return self.rings.draw(self.rng, count)
+
+    def draw_windows(self, total: int, count: int, begins: Callable[[Slots], Slots]) -> Slots:
+        """Draw ``count`` numbers of ``total`` windows in time order, or return all if ``count`` is 0.
+
+        ``begins`` takes numbers of windows, and returns the slots of their first rows to learn from.
+        """
+        return self.rng.integers(0, total, count) if count else np.arange(total)
+
+    def fields_of_windows(self, begins: Slots) -> dict[str, Any]:
+        """Return fields of windows whose first rows to learn from are in some slots, ``(n, ...)``."""
+        return {}
 
     def draw_with_frames(self, count: int | None) -> Slots:
         """Draw slots as :meth:`ReplayBuffer.sample_indices` does, of rows that have all their frames."""

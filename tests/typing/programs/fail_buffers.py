@@ -39,6 +39,10 @@ def wrong(rollout: RolloutBatch, plain: ReplayBuffer[RolloutBatch], goals: GoalR
     buffer.extend([goals])  # E: list-of-rows-added
     buffer.sample(4, into=RolloutBatch[Tensor])[0].gaol  # E: misspelt-read-of-sample: gaol
     buffer.sample(4, dtype=torch.float32)  # E: dtype-of-no-tensors
+    buffer.sample_sequences(4, 3)[0].mask  # E: mask-of-rows: mask
+    buffer.sample_sequences(4)  # E: no-length
+    buffer.sample_sequences(4, 3, burnin=1)  # E: misspelt-option-of-windows: burnin
+    buffer.sample_sequences(4, 3, into=RolloutBatch[Tensor])[0].mask  # E: mask-of-rows: mask
     VectorReplayBuffer[GoalRollout](20, 2, stack_nmu=4)  # E: misspelt-option: stack_nmu [not: ty]
     VectorReplayBuffer[GoalRollout](20)  # E: no-rings
     PrioritizedReplayBuffer[GoalRollout](20, 0.6, 0.4)[:].goal  # E: misspelt-read-of-sample: goal

@@ -39,6 +39,11 @@ class PrioGoalRollout(GoalRollout):
     weight: Array
 
 
+class GoalWindows(GoalRollout):
+    mask: NDArray[np.bool_]
+    is_first: NDArray[np.bool_]
+
+
 class GoalBuffer(ReplayBuffer[GoalRollout]):
     def goals(self) -> Array:
         return self[:].goal
@@ -101,6 +106,14 @@ assert_type(as_tensors, RolloutBatch[Tensor])
 assert_type(as_tensors.rew, Tensor)
 assert_type(slots_of_tensors, NDArray[np.intp])
 assert_type(vector.sample(None, into=RolloutBatchProtocol[Tensor])[0].rew, Tensor)
+
+windows, slots_of_windows = vector.sample_sequences(4, 3, burn_in=1, stride=2, pad=False)
+assert_type(windows, GoalRollout)
+assert_type(slots_of_windows, NDArray[np.intp])
+masked, _ = vector.sample_sequences(4, 3, into=GoalWindows)
+assert_type(masked, GoalWindows)
+assert_type(masked.mask, NDArray[np.bool_])
+assert_type(masked.goal, Array)
 
 prio = PrioritizedReplayBuffer[GoalRollout, PrioGoalRollout](20, alpha=0.6, beta=0.4)
 prio.add(step(1))
