@@ -345,3 +345,144 @@ def test_an_update_of_dqn(algorithm: Dqn, like: str, says: str):
     found = [one.text for one in [*report.findings, *report.notes] if "TB514" in one.code]
     assert len(found) == bool(says) and all(text.startswith(says) for text in found)  # noqa: PT018
     assert any(not torch.equal(one, other) for one, other in zip(before, algorithm.q.parameters(), strict=True))
+
+
+class Stage(nn.Module):
+    """Advantages whose values are those of a network of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(1)
+        self.critic = nn.Sequential(nn.Linear(3, 8), nn.Tanh(), nn.Linear(8, 1))
+
+    def of(self, batch: Any) -> tuple[Tensor, Tensor]:
+        with torch.no_grad():
+            values, after = self.critic(batch.obs).squeeze(-1), self.critic(batch.obs_next).squeeze(-1)
+        return gae(Batch(batch, v_s=values, v_s_=after)), values
+
+    def rows(self, batch: Any, adv: Tensor, returns: Tensor, by: int = 1) -> Batch:
+        first = lambda value: value.transpose(0, by).flatten(0, 1)  # noqa: E731
+        return Batch(act=batch.act.mT.flatten(), adv=first(adv), returns=first(returns))
+
+
+def steps_of_networks() -> Batch:
+    torch.manual_seed(2)
+    flags = {name: torch.rand(20, 4) < 0.1 for name in ("terminated", "truncated")}
+    obs = torch.randn(20, 4, 3)
+    ended = (flags["terminated"] | flags["truncated"])[..., None]
+    after = torch.where(ended, torch.randn(20, 4, 3), torch.cat([obs[1:], torch.randn(1, 4, 3)]))
+    return Batch(obs=obs, obs_next=after, act=torch.randint(3, (20, 4)), rew=torch.randn(20, 4), **flags)
+
+
+def test_values_may_be_those_of_a_network_of_the_stage():
+    stage, batch = Stage(), steps_of_networks()
+    assert told(audit_stage(lambda b: stage.of(b)[0], batch, like="gae", settings=GAE)) == ""
+    cut = Batch(batch)
+
+    def cut_early(b: Any) -> Tensor:
+        return stage.of(Batch(b, terminated=b.terminated | b.truncated))[0]
+
+    assert "truncation is taken for termination" in told(audit_stage(cut_early, cut, like="gae", settings=GAE))
+    with pytest.raises(SettingError, match="and the function calls no network that returns it for a field"):
+        audit_stage(lambda b: b.rew, batch, like="gae", settings=GAE)
+
+
+def test_the_order_of_flat_rows_is_that_of_other_fields():
+    stage, batch = Stage(), steps_of_networks()
+
+    def process(b: Any, by: int = 1) -> Batch:
+        adv, values = stage.of(b)
+        return stage.rows(b, adv, adv + values, by)
+
+    assert told(audit_stage(process, batch, like="gae", settings=GAE)) == ""
+    told_of_steps = told(audit_stage(lambda b: process(b, 0), batch, like="gae", settings=GAE))
+    assert told_of_steps == "its rows go step by step, and those of other fields by environment"
+
+
+def test_returns_are_sums_of_values_and_of_advantages_before_they_are_normalized():
+    stage, batch = Stage(), steps_of_networks()
+
+    def process(b: Any, *, first: bool) -> Batch:
+        adv, values = stage.of(b)
+        normalized = (adv - adv.mean()) / (adv.std() + 1e-8)
+        return stage.rows(b, normalized, values + (normalized if first else adv))
+
+    assert told(audit_stage(lambda b: process(b, first=False), batch, like="gae", settings=GAE)) == ""
+    found = told(audit_stage(lambda b: process(b, first=True), batch, like="gae", settings=GAE))
+    assert found.startswith("returns are sums of values and of advantages that were normalized")
+
+
+def token_gae(rewards: Tensor, values: Tensor, mask: Tensor, lam: float = 0.9, *, padding: bool = False) -> Tensor:
+    values = values if padding else values * mask
+    out, last, after = torch.zeros_like(rewards), 0, 0
+    for t in reversed(range(rewards.shape[1])):
+        last = rewards[:, t] + after - values[:, t] + lam * last
+        out[:, t], after = last, values[:, t]
+    return out * mask
+
+
+def c51(probs: Tensor, rew: Tensor, terminated: Tensor, atoms: Tensor, *, loses: bool = False) -> Tensor:
+    """The projection as it is often written, by floors and ceilings."""
+    at = ((rew[:, None] + 0.9 * atoms * ~terminated[:, None]).clamp(atoms[0], atoms[-1]) - atoms[0]) / 0.5
+    low, high = at.floor().long(), at.ceil().long()
+    out = torch.zeros_like(probs)
+    out.scatter_add_(1, low, probs * (high - at if loses else high + (high == low) - at))
+    return out.scatter_add_(1, high, probs * (at - low))
+
+
+MASK = torch.arange(7) < torch.tensor([[7], [4], [5], [2]])
+BY_KEYWORDS: list[tuple[Callable[..., Any], dict[str, Any], str, dict[str, Any], dict[str, Any], str]] = [
+    (
+        token_gae,
+        {"rewards": torch.randn(4, 7) * MASK, "values": torch.randn(4, 7), "mask": MASK},
+        "token_gae",
+        {"lam": 0.9},
+        {"padding": True},
+        "sums run through padding, whose values count",
+    ),
+    (
+        c51,
+        {
+            "probs": torch.rand(6, 5).softmax(-1),
+            "rew": torch.randn(6),
+            "terminated": torch.rand(6) < 0.5,
+            "atoms": torch.linspace(-1, 1, 5),
+        },
+        "c51",
+        {"gamma": 0.9},
+        {"loses": True},
+        "the probability of a return that falls on an atom is lost",
+    ),
+]
+
+
+@pytest.mark.parametrize(("function", "arguments", "like", "settings", "mistake", "text"), BY_KEYWORDS)
+def test_a_function_of_keywords(function, arguments, like, settings, mistake, text):
+    assert told(audit_stage(function, arguments, like=like, settings=settings)) == ""
+    assert told(audit_stage(function, arguments | mistake, like=like, settings=settings)) == text
+
+
+def test_clipped_losses_of_values():
+    batch = Batch(**{name: torch.randn(32) for name in ("value", "old_values", "returns")})
+
+    def loss(b: Any, worse: Any = torch.maximum) -> Tensor:
+        near = b.old_values + (b.value - b.old_values).clamp(-0.2, 0.2)
+        return 0.5 * worse((b.value - b.returns) ** 2, (near - b.returns) ** 2).mean()
+
+    settings = {"clip": 0.2}
+    assert told(audit_stage(loss, batch, like="value_clip", settings=settings)) == ""
+    smaller = audit_stage(lambda b: loss(b, torch.minimum), batch, like="value_clip", settings=settings)
+    assert told(smaller) == "it takes the smaller of the two losses"
+
+
+def test_losses_of_kto():
+    batch = Batch(
+        logp=torch.randn(16), ref_logp=torch.randn(16), desirable=torch.arange(16) % 3 == 0, kl=torch.rand(16) - 0.2
+    )
+
+    def loss(b: Any, sign: int = 1) -> Tensor:
+        apart = torch.where(b.desirable, 1, -1) * (b.logp - b.ref_logp - b.kl.clamp(min=0)) * sign
+        return (1 - torch.sigmoid(0.1 * apart)).mean()
+
+    assert told(audit_stage(loss, batch, like="kto")) == ""
+    assert told(audit_stage(lambda b: loss(b, -1), batch, like="kto")) == "desirable and undesirable are exchanged"

@@ -178,3 +178,18 @@ def test_what_does_not_count_may_be_nan_and_there_may_be_no_step():
     alone = torch.tensor([1.0, 4.0, 2.0]), torch.tensor([0, 0, 1])
     assert of.rloo_advantages(*alone).tolist() == [-3.0, 3.0, 0.0]
     assert of.grpo_advantages(*alone)[2] == 0.0
+
+
+@given(st.integers(0, 10_000), st.integers(1, 8))
+def test_gae_of_tokens_is_that_of_the_tokens_in_the_mask_alone(seed: int, width: int):
+    generator = torch.Generator().manual_seed(seed)
+    rewards, values = torch.randn(2, 3, width, generator=generator).double()
+    mask = torch.rand(3, width, generator=generator) < 0.6
+    found = of.token_gae(rewards, values, mask, gamma=0.9, lam=0.8)
+    assert not found[~mask].any()
+    for row, there in enumerate(mask):
+        rew, v = rewards[row][there].tolist(), values[row][there].tolist()
+        for t in range(len(rew)):
+            errors = [rew[k] + 0.9 * (v[k + 1] if k + 1 < len(v) else 0) - v[k] for k in range(t, len(rew))]
+            expected = sum((0.9 * 0.8) ** k * error for k, error in enumerate(errors))
+            assert found[row][there][t] == pytest.approx(expected)

@@ -14,7 +14,7 @@ from typing import Final
 import numpy as np
 
 from typedbatch._program import report
-from typedbatch._program.classes import attribute_of, declared_fields, name_of
+from typedbatch._program.classes import attribute_of, declared_fields, lineage, name_of
 from typedbatch._program.heap import Field, Place
 from typedbatch._program.machine import Machine
 from typedbatch._program.near import near_miss
@@ -169,6 +169,8 @@ def member_of(machine: Machine, ref: Ref, name: str, node: ast.AST | None) -> Va
         fields = declared_fields(declared)
         if fields is not None and name in fields.optional:
             return union(UNKNOWN, NONE)
+        if (fields is None or name not in fields.required) and _is_shipped_member(declared, name):
+            return (Member(ref, name),)
     elif isinstance(declared, External):
         fields = declared_fields(declared)
         if fields is not None and name in fields.optional:
@@ -176,3 +178,8 @@ def member_of(machine: Machine, ref: Ref, name: str, node: ast.AST | None) -> Va
         if (fields is None or name not in fields.required) and hasattr(shipped(declared.name), name):
             return (Member(ref, name),)
     return (Member(ref, name),) if name in MEMBERS else None
+
+
+def _is_shipped_member(cls: Class, name: str) -> bool:
+    """Return whether a class inherits a member, such as the sides of ``Pairs``, from one of this package."""
+    return any(isinstance(base, External) and hasattr(shipped(base.name), name) for base in lineage(cls))

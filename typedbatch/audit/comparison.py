@@ -6,6 +6,7 @@ import copy
 import os
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import wraps
 from typing import Any, Final
 
 import numpy as np
@@ -13,9 +14,11 @@ import torch
 from torch import Tensor
 
 from typedbatch._core.kinds import BATCH, describe, kind_of
+from typedbatch.audit.network_values import OF_NETWORKS, network_values
 from typedbatch.audit.report import Finding
 from typedbatch.audit.roles import Roles, unwrapped
-from typedbatch.audit.variants import REFERENCES, Inputs, Reference, Variant
+from typedbatch.audit.variants import NORMALIZED, REFERENCES, Inputs, Reference, Variant
+from typedbatch.batch import Batch
 from typedbatch.errors import SettingError
 
 _TOLERANCE: Final = 1e-4
@@ -23,12 +26,12 @@ _OF_HALF: Final = 2e-2
 """Tolerance for values that were computed in float16 or bfloat16."""
 _TRIALS: Final = 3
 _FLAGS: Final = frozenset({"terminated", "truncated", "mask"})
-_FIXED: Final = frozenset({"uid", "desirable"})
+_FIXED: Final = frozenset({"uid", "desirable", "support"})
 _OPTIONAL: Final = frozenset({"truncated", "mask"})
 _DONE: Final = ("done", "dones")
 FIELDS: Final[dict[str, tuple[str, ...]]] = {
     "values": ("v_s", "values", "value"),
-    "next_values": ("v_s_", "next_values", "values_next"),
+    "next_values": ("v_s_", "next_values", "values_next", "next_value", "value_next"),
     "old_logp": ("logp_old", "old_logp"),
     "mask": ("loss_mask", "response_mask", "mask"),
     "adv": ("adv", "advantages"),
@@ -40,6 +43,9 @@ FIELDS: Final[dict[str, tuple[str, ...]]] = {
     "ref_rejected": ("ref_rejected_logp",),
     "student": ("student_logits", "logits"),
     "teacher": ("teacher_logits",),
+    "probs": ("probs", "prob", "next_probs", "dist"),
+    "support": ("support", "atoms"),
+    "old_values": ("old_values", "old_value", "v_s_old"),
 }
 """Names of the fields that are arguments of formulas; others have the name of the argument."""
 
@@ -68,12 +74,22 @@ class Formula:
         """
         found: dict[str, str | None] = {}
         for name in self.reference.inputs:
-            names = FIELDS.get(name, (name,))
+            names = (*FIELDS.get(name, ()), name)
             found[name] = next((one for one in names if fields.get(one) is not None), None)
-            if found[name] is None and name not in _OPTIONAL:
-                text = f"{self.name} takes {name} from a field {' or '.join(names)}, which the batch lacks"
-                raise SettingError(text)
+            is_of_network = name in OF_NETWORKS and not self.reference.by
+            if found[name] is None and name not in _OPTIONAL and not is_of_network:
+                raise SettingError(f"{self.name} {self._lacking(name)}")
         return found
+
+    def require(self, inputs: Mapping[str, Any]) -> None:
+        """Raise a SettingError if neither the batch has an argument of the formula, nor a network has computed it."""
+        for name in OF_NETWORKS & inputs.keys():
+            if inputs[name] is None:
+                text = f"{self._lacking(name)}, and the function calls no network that returns it for a field"
+                raise SettingError(f"{self.name} {text}")
+
+    def _lacking(self, name: str) -> str:
+        return f"takes {name} from a field {' or '.join(FIELDS.get(name, (name,)))}, which the batch lacks"
 
 
 def formula_of(name: str, given: Mapping[str, Any]) -> Formula:
@@ -106,10 +122,21 @@ def compare_stage(function: Callable[[Any], Any], batch: Any, formula: Formula, 
     by = {name: str(names[name]) for name in reference.by if isinstance(fields[str(names[name])], Tensor)}
     formula = replace(formula, reference=replace(reference, by=tuple(by)))
 
+    sums: list[Trial] = []
+
     def run(trial: Any) -> Trial:
         given = _inputs(trial, names, roles)
         if not reference.by:
-            return given, [_result(function(copy.deepcopy(trial)), reference.output, roles)]
+            shape = given["rew"].shape if "rew" in given else torch.Size()
+            with network_values(roles.fields(trial), shape) as found:
+                out = function(copy.deepcopy(trial))
+            given.update({name: found.get(name) for name in OF_NETWORKS & given.keys() if given[name] is None})
+            formula.require(given)
+            if reference.sums and kind_of(out) is BATCH and roles.fields(out).keys() & {*reference.sums}:
+                sums.append((given, [_arranged(_result(out, reference.sums, roles), out, trial, shape, roles)]))
+            result = _arranged(_result(out, reference.output, roles), out, trial, shape, roles)
+            mask = given.get("mask")
+            return given, [result if mask is None or mask.shape != result.shape else result * mask]
         leaves = {field: given[name].detach().clone().requires_grad_() for name, field in by.items()}
         loss = _loss_in(function(roles.changed(trial, leaves)), formula.name)
         if not by or not loss.requires_grad:
@@ -122,7 +149,7 @@ def compare_stage(function: Callable[[Any], Any], batch: Any, formula: Formula, 
             trials.append(run(changed))
         except Exception as error:  # noqa: BLE001  # whatever the function refuses
             failure = f"on other values it raised {type(error).__name__}: {error}"
-    found = judged(formula, trials, place_of(function))
+    found = judged(formula, trials, place_of(function)) or _judged_sums(formula, sums, place_of(function))
     if not failure or (found is not None and found.is_certain):
         return found
     text = f"on the batch itself this is {formula.name}" if found is None else found.text
@@ -140,6 +167,17 @@ def _loss_in(out: Any, name: str) -> Tensor:
         got = describe(loss)
         raise SettingError(f"{name} is a loss: the function has to return a tensor of one number, got {got}; reduce it")
     return loss
+
+
+def with_keywords(function: Callable[..., Any], arguments: Mapping[str, Any]) -> tuple[Callable[[Any], Any], Any]:
+    """Return a function of a batch that calls one with its fields as keywords, and the batch."""
+    arrays = {name: value for name, value in arguments.items() if isinstance(value, (Tensor, np.ndarray))}
+
+    @wraps(function)
+    def call(batch: Any) -> Any:
+        return function(**{**arguments, **{name: batch[name] for name in arrays}})
+
+    return call, Batch(arrays)
 
 
 def place_of(function: Any) -> str:
@@ -177,6 +215,19 @@ def judged(formula: Formula, trials: list[Trial], place: str = "", *, is_scaled:
     apart = max(_apart(made(right, inputs), results) for inputs, results in trials)
     text = f"this is not {formula.name}, nor a variant of it that is known: {apart[1]}"
     return Finding("TB514 other-formula", place, text, is_certain=False)
+
+
+def _judged_sums(formula: Formula, sums: list[Trial], place: str) -> Finding | None:
+    """Return a finding if returns are made from normalized advantages; others are scaled and combined in many ways."""
+    for variant in NORMALIZED if sums else ():
+        made = [_computed(formula.reference, variant, {**inputs, **formula.settings}) for inputs, _ in sums]
+        if all(
+            out is not None and _close([out[0] + inputs["values"]], results)
+            for out, (inputs, results) in zip(made, sums, strict=True)
+        ):
+            text = f"this is {formula.name}, but returns are sums of values and of advantages that were normalized"
+            return Finding("TB514 other-formula", place, text)
+    return None
 
 
 def _of_size_one(gradient: Tensor) -> Tensor:
@@ -238,7 +289,9 @@ def _apart(expected: list[Tensor] | None, results: list[Tensor]) -> tuple[float,
 def other_values_of(batch: Any, names: Mapping[str, str | None], roles: Roles) -> Iterator[Any]:
     """Yield copies of a batch with other values in the fields that a formula takes."""
     generator, fields = torch.Generator().manual_seed(0), roles.fields(batch)
-    known = {name: field for name, field in names.items() if field is not None and name not in _FIXED}
+    # What follows a token outside of the mask is known for masks as they are alone.
+    fixed = _FIXED | {"mask"} if "rewards" in names else _FIXED
+    known = {name: field for name, field in names.items() if field is not None and name not in fixed}
     shapes = {name: _tensor(fields[field]).shape for name, field in known.items()}
     for _ in range(_TRIALS):
         drawn: dict[str, Tensor] = {}
@@ -248,6 +301,8 @@ def other_values_of(batch: Any, names: Mapping[str, str | None], roles: Roles) -
             else:
                 drawn[name] = torch.randn(shape, generator=generator)
         _make_coherent(drawn, fields, known)
+        if "rewards" in drawn and names.get("mask") is not None:  # There is none for a token that does not count.
+            drawn["rewards"] *= _tensor(fields[str(names["mask"])])
         changed = {field: _alike(fields[field], drawn[name]) for name, field in known.items()}
         for done in _DONE if "terminated" in drawn else ():
             if fields.get(done) is not None and fields[done].shape == shapes["terminated"]:
@@ -257,10 +312,17 @@ def other_values_of(batch: Any, names: Mapping[str, str | None], roles: Roles) -
 
 def _make_coherent(drawn: dict[str, Tensor], fields: Mapping[str, Any], known: Mapping[str, str]) -> None:
     """Make numbers that depend on each other fit, as those of the observation after a step and of the next step."""
-    for name in {"terminated", "truncated"} & drawn.keys():  # What is after the last row stays as it is.
-        drawn[name][-1:] = _tensor(fields[known[name]])[-1:].bool()
+    flags = {name: _tensor(fields[known[name]]).bool() for name in ("terminated", "truncated") if name in drawn}
+    for name, flag in flags.items():  # What is after the last row stays as it is.
+        drawn[name][-1:] = flag[-1:]
     if "truncated" in drawn:
         drawn["truncated"] &= ~drawn["terminated"]
+    if "values" not in drawn:  # Those of networks are of the observations, in which episodes end where they ended.
+        lost = (
+            torch.stack([*flags.values()]).any(0) & ~torch.stack([drawn[name] for name in flags]).any(0) if flags else 0
+        )
+        for name, flag in flags.items():
+            drawn[name] |= flag & lost
     if "values" in drawn and "next_values" in drawn:
         ended = (drawn["terminated"] | drawn.get("truncated", drawn["terminated"]))[:-1]
         drawn["next_values"][:-1] = torch.where(ended, drawn["next_values"][:-1], drawn["values"][1:])
@@ -306,6 +368,20 @@ def _result(out: Any, names: tuple[str, ...], roles: Roles) -> Tensor:
     if name is None:
         raise SettingError(f"the result has no field {' or '.join(names)} to compare")
     return _tensor(fields[name])
+
+
+def _arranged(result: Tensor, out: Any, batch: Any, shape: torch.Size, roles: Roles) -> Tensor:
+    """Return a result of one axis as steps and environments, in the order that another field of it has."""
+    if len(shape) != 2 or result.shape != (shape.numel(),):
+        return result
+    fields, given = roles.fields(out) if kind_of(out) is BATCH else {}, roles.fields(batch)
+    for name in fields.keys() & given.keys():
+        mine, whole = fields[name], given[name]
+        if isinstance(mine, Tensor) and isinstance(whole, Tensor) and whole.shape[:2] == shape:
+            by_env = whole.transpose(0, 1).flatten(0, 1)
+            if mine.shape == by_env.shape and torch.equal(mine, by_env) and not torch.equal(mine, whole.flatten(0, 1)):
+                return result.reshape(shape[::-1]).mT
+    return result.reshape(shape)
 
 
 def _tensor(value: Any) -> Tensor:

@@ -179,7 +179,9 @@ class Origins:
                 known.append(weakref.ref(leaf))
 
     def on_read(self, batch: Any, name: str, value: Any) -> None:
-        """Record that a field was read."""
+        """Record that a field was read, unless it is in a function that torch maps over a batch."""
+        if KINDS[type(value)] is TENSOR and torch._C._functorch.is_functorch_wrapped_tensor(value):  # noqa: SLF001  # no other
+            return
         before = self._tags.of(value)
         origin = self.register(batch)
         prefix = self._known[id(batch)].prefix

@@ -24,19 +24,14 @@ _SMALL = 0.05
 
 
 class OutputGradient(NamedTuple):
-    """An output of a network, and the gradient of the losses by it."""
+    """An output of a network, and the gradient of the losses by it; the last dimension is that of a position."""
 
     output: Tensor
     gradient: Tensor
 
-    def positions(self, steps: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-        """Return both with one row per position: all dimensions but the last are one.
-
-        Args:
-            steps: Shape of one number per step of the batch. An output of this shape has one number per position.
-        """
-        width = self.output.shape[-1] if self.output.ndim > 1 and self.output.shape != steps else 1
-        return self.output.reshape(-1, width), self.gradient.reshape(-1, width)
+    def positions(self) -> tuple[Tensor, Tensor]:
+        """Return both with one row per position."""
+        return self.output.flatten(0, -2), self.gradient.flatten(0, -2)
 
 
 class Change(NamedTuple):
@@ -85,12 +80,12 @@ class OutputGradients:
 
     def used(self, number: int) -> set[int]:
         """Return the positions of an output at which the update has a gradient that is not small beside others."""
-        sizes = self._base[number].positions(self._steps)[1].abs().amax(-1)
+        sizes = self._base[number].positions()[1].abs().amax(-1)
         return set((sizes > _SMALL * sizes.max()).nonzero()[:, 0].tolist())
 
     def width(self, number: int) -> int:
         """Return the size of the last dimension of an output; 1 if it has one dimension."""
-        return self._base[number].positions(self._steps)[0].shape[1]
+        return self._base[number].positions()[0].shape[1]
 
     def rows(self, number: int, positions: set[int]) -> set[int]:
         """Return the indices of the first dimension of an output at these positions."""
@@ -99,14 +94,11 @@ class OutputGradients:
 
     def per_row(self, number: int) -> int:
         """Return the number of positions in each index of the first dimension of an output."""
-        shape = self._base[number].output.shape
-        if shape == self._steps:
-            return shape[1:].numel()
-        return max(1, shape[:-1].numel() // max(1, shape[0])) if len(shape) > 1 else 1
+        return self._base[number].output.shape[1:-1].numel()
 
     def effect(self, changed: Mapping[int, Any]) -> Effect | None:
         """Return where changed arguments have an effect; None if the update refuses them, or calls other networks."""
-        parts = in_child(lambda: [*_compared(self._base, self._learn(changed), self._steps)]).value
+        parts = in_child(lambda: [*_compared(self._base, self._learn(changed))]).value
         if parts is None:
             return None
         outputs = [set(positions) for positions, _ in parts]
@@ -122,7 +114,7 @@ class OutputGradients:
         return size
 
     def _learn(self, changed: Mapping[int, Any]) -> list[OutputGradient]:
-        recorder = _Recorder()
+        recorder = _Recorder(self._steps)
         try:
             with recorder.recording():
                 self._update(*(changed.get(number, arg) for number, arg in enumerate(self._args)))
@@ -136,9 +128,14 @@ class _Enough(BaseException):
 
 
 class _Recorder:
-    """The outputs of outermost modules, and their gradients."""
+    """The outputs of outermost modules, and their gradients.
 
-    def __init__(self) -> None:
+    Args:
+        steps: Shape of one number per step of the batch.
+    """
+
+    def __init__(self, steps: tuple[int, ...]) -> None:
+        self._steps = steps
         self.outputs: list[OutputGradient] = []
         self._depth = self._numbers = 0
         self.maximizes: bool = False
@@ -165,42 +162,49 @@ class _Recorder:
     def _after_call(self, module: Any, given: Any, out: Any) -> None:
         self._depth -= 1
         if not self._depth:
-            for tensor in _tensors_in(out):
-                self._record(tensor)
+            shapes = [value.shape for value in given if isinstance(value, Tensor)]
+            for tensor in tensors_in(out):
+                self._record(tensor, shapes)
 
-    def _record(self, tensor: Tensor) -> None:
+    def _record(self, tensor: Tensor, given: Sequence[torch.Size]) -> None:
+        """Record an output of a module that was given tensors of these shapes."""
         if not tensor.requires_grad or not tensor.ndim:
             return
-        output = OutputGradient(tensor.detach().clone(), torch.zeros_like(tensor))
+        # A batch of several axes has one number per step in an output of these axes, or of parts of them.
+        is_per_step = len(self._steps) > 1 and tensor.ndim == len(self._steps)
+        is_whole = tensor.shape == self._steps or any(
+            len(shape) > tensor.ndim and shape[: tensor.ndim] == tensor.shape for shape in given
+        )
+        value = tensor.detach().clone()
+        value = value.unsqueeze(-1) if tensor.ndim == 1 or (is_per_step and is_whole) else value
+        output = OutputGradient(value, torch.zeros_like(value))
         self._numbers += tensor.numel()
         self.outputs.append(output)
-        add: Callable[[Tensor], object] = lambda gradient: output.gradient.add_(gradient.detach())  # noqa: E731
+        add: Callable[[Tensor], object] = lambda gradient: output.gradient.add_(gradient.detach().reshape(value.shape))  # noqa: E731
         tensor.register_hook(add)  # type: ignore[no-untyped-call]  # torch does not say what it takes
 
 
-def _tensors_in(out: Any) -> Iterator[Tensor]:
+def tensors_in(out: Any) -> Iterator[Tensor]:
     """Yield the tensors of the result of a module, and the parameters of a distribution."""
     if isinstance(out, Tensor):
         yield out
     elif isinstance(out, (tuple, list)):
         for part in out:
-            yield from _tensors_in(part)
+            yield from tensors_in(part)
     elif isinstance(out, Mapping):
-        yield from _tensors_in([*out.values()])
+        yield from tensors_in([*out.values()])
     else:
         for name in ("logits", "loc"):
             if isinstance(value := getattr(out, name, None), Tensor):
                 yield value
 
 
-def _compared(
-    base: list[OutputGradient], other: list[OutputGradient], steps: tuple[int, ...]
-) -> Iterator[tuple[list[int], dict[int, Change]]]:
+def _compared(base: list[OutputGradient], other: list[OutputGradient]) -> Iterator[tuple[list[int], dict[int, Change]]]:
     """Yield the positions at which each output and its gradient differ; fail if other networks were called."""
     for one, two in zip(base, other, strict=True):
         if one.output.shape != two.output.shape:
             raise ValueError("an output has another shape")
-        (output, gradient), (others, after) = one.positions(steps), two.positions(steps)
+        (output, gradient), (others, after) = one.positions(), two.positions()
         apart = (others - output).abs().amax(-1) > _TOLERANCE * max(float(output.abs().max()), 1e-12)
         moved = after - gradient
         scale = max(float(gradient.abs().max()), float(after.abs().max()), 1e-12)

@@ -44,6 +44,20 @@ def gae(
     return _summed(delta, gamma * lam * torch.where(terminated | truncated, 0.0, torch.ones_like(delta)))
 
 
+def token_gae(rewards: Tensor, values: Tensor, mask: Tensor, gamma: float = 1.0, lam: float = 1.0) -> Tensor:
+    """Return generalized advantages of tokens, ``(N, R)``; those outside of the mask are skipped, and get 0.
+
+    The value after a token is that of the next one in the mask, and 0 after the last (arXiv:1506.02438).
+    """
+    out = torch.zeros_like(rewards)
+    last, after = torch.zeros_like(rewards[:, 0]), torch.zeros_like(rewards[:, 0])
+    for t in reversed(range(rewards.shape[1])):
+        adv = rewards[:, t] + gamma * after - values[:, t] + gamma * lam * last
+        out[:, t] = _unless(~mask[:, t], adv)
+        last, after = torch.where(mask[:, t], adv, last), torch.where(mask[:, t], values[:, t], after)
+    return out
+
+
 def nstep(rew: Tensor, next_values: Tensor, terminated: Tensor, truncated: Tensor, gamma: float, n: int) -> Tensor:
     """Return n-step returns: rewards of up to ``n`` steps, and the value after them (Sutton and Barto, 2018, 7.1).
 

@@ -182,7 +182,8 @@ class Credit(Probe):
             if own or others:
                 tried.append(bool(own))
             signs.extend(self._signs(name, row, known[0], places))
-        if len(tried) > 1 and not any(tried) and name not in RETURNS:
+        is_token = "obs" not in self.fields  # A token follows from the output before it.
+        if len(tried) > 1 and not any(tried) and name not in RETURNS and not is_token:
             self.found(
                 "TB508 wrong-target" if name in REWARDS else "TB503 other-rows",
                 f"{name} of a row has an effect on what other rows teach, but none on what this row does; is it that "
@@ -312,12 +313,16 @@ class TokenCredit(Probe):
         outside = ~self.array(mask).astype(bool)
         if not is_float(self.fields[name]) or not outside.any() or self.array(name)[outside].any():
             return
+        outside[np.flatnonzero(outside.any(-1))[0] + 1 :] = False
         effect = self.effect(name, outside.nonzero(), 1.0)
         if effect is None or any(effect.outputs):
             return
-        if any(found.keys() & self.outputs.used(number) for number, found in enumerate(effect.gradients)):
+        known = [found.keys() & self.outputs.used(number) for number, found in enumerate(effect.gradients)]
+        if any(known):
             text = f"{name} outside {mask} has an effect on what tokens inside of it teach; use the mask in means too"
-            self.found("TB511 replay-differs", text)
+            # A sum over a sequence may rely on zeros; a mean of all sequences may not, as it counts them.
+            is_certain = any(len(self.outputs.rows(number, found)) > 1 for number, found in enumerate(known))
+            self.found("TB511 replay-differs", text, is_certain=is_certain)
 
     def _examine_penalties(self) -> None:
         """Try whether a penalty at a token counts for the tokens before it, and not for those after it."""

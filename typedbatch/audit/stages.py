@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from typedbatch._core.kinds import BATCH, TENSOR, describe, kind_of
 from typedbatch._markers import Role
 from typedbatch._ops.conversion import leaf_to_numpy
-from typedbatch.audit.comparison import compare_stage, formula_of
+from typedbatch.audit.comparison import compare_stage, formula_of, with_keywords
 from typedbatch.audit.objects import Objects
 from typedbatch.audit.output_gradients import other_values
 from typedbatch.audit.replays import other_padding
@@ -303,10 +303,13 @@ def audit_stage(
     Args:
         function: Function of the batch that returns a batch, a tensor or array, or a loss.
         batch: Batch; with the field ``by``, which is different in each row, or with the arguments of the formula, as
-            ``rew``, ``v_s``, ``v_s_``, ``terminated`` and ``truncated`` of ``"gae"``. It is not modified.
+            ``rew``, ``v_s``, ``v_s_``, ``terminated`` and ``truncated`` of ``"gae"``; or a dict of the keywords of a
+            function that takes these one by one. It is not modified. Values that it lacks may be outputs of networks
+            that the function calls for fields of it, as ``obs`` and ``obs_next``.
         by: Name of the field that identifies rows.
-        like: Name of a formula: ``"gae"``, ``"nstep"``, ``"vtrace"``, ``"dqn"``, ``"double_dqn"``, ``"sac"``,
-            ``"ppo_clip"``, ``"value"``, ``"dpo"``, ``"ipo"``, ``"grpo"``, ``"rloo"``, ``"kl"`` or ``"distillation"``.
+        like: Name of a formula: ``"gae"``, ``"token_gae"``, ``"nstep"``, ``"vtrace"``, ``"dqn"``, ``"double_dqn"``,
+            ``"c51"``, ``"sac"``, ``"ppo_clip"``, ``"value"``, ``"value_clip"``, ``"dpo"``, ``"ipo"``, ``"kto"``,
+            ``"grpo"``, ``"rloo"``, ``"kl"`` or ``"distillation"``.
         settings: Settings of the formula, as ``{"gamma": 0.99, "lam": 0.95}``.
         roles: Roles of fields by their names; see :class:`Audit`.
 
@@ -319,6 +322,8 @@ def audit_stage(
     """
     report = Report()
     if like is not None:
+        if isinstance(batch, Mapping):
+            function, batch = with_keywords(function, batch)
         known = Roles(roles)
         known.learn_call(function, [batch])
         other = compare_stage(function, batch, formula_of(like, settings or {}), known)

@@ -43,6 +43,7 @@ class Reference:
         compute: The formula.
         inputs: Fields that it or a variant takes.
         output: Names of the field that has the result, where code returns a batch; empty for a loss.
+        sums: Names of the field that has the sum of the result and ``values``, where code returns both.
         by: Arguments by which a loss is differentiated.
         settings: Its other arguments with their defaults; None for one that has to be given.
         variants: What code computes in its place, the likeliest first.
@@ -51,6 +52,7 @@ class Reference:
     compute: Callable[..., Tensor]
     inputs: tuple[str, ...]
     output: tuple[str, ...] = ()
+    sums: tuple[str, ...] = ()
     by: tuple[str, ...] = ()
     settings: Mapping[str, Any] = field(default_factory=dict)
     variants: tuple[Variant, ...] = ()
@@ -115,12 +117,21 @@ def _with_normalized(inputs: Inputs, *, unbiased: bool) -> Inputs:
     return {**inputs, "adv": (adv - known.mean()) / (known.std(unbiased=unbiased) + 1e-8)}
 
 
+def _by_env(out: Tensor, _: Inputs) -> Tensor:
+    return out.mT.reshape(out.shape) if out.ndim == 2 else out
+
+
+def _by_step(out: Tensor, _: Inputs) -> Tensor:
+    return out.reshape(out.shape[::-1]).mT if out.ndim == 2 else out
+
+
 _EPSILONS: Final = (1e-8, 1e-5, 1e-3)
-_NORMALIZED: Final = tuple(
+NORMALIZED: Final = tuple(
     Variant("", after=partial(_normalized, unbiased=unbiased, epsilon=epsilon), is_right=True)
     for unbiased in (True, False)
     for epsilon in _EPSILONS
 )
+"""Advantages that are normalized, which are as right as others."""
 _ENDS: Final = (
     Variant("truncation is taken for termination", _with(terminated=_done)),
     Variant("termination is ignored: the value after a terminal step counts", _with(terminated=_none, truncated=_done)),
@@ -222,12 +233,44 @@ def _summed(out: Tensor, inputs: Inputs) -> Tensor:
     return summed
 
 
+def _whitened(out: Tensor, inputs: Inputs, *, unbiased: bool) -> Tensor:
+    known = out[inputs["mask"]]
+    whitened: Tensor = (out - known.mean()) / (known.std(unbiased=unbiased) + 1e-8) * inputs["mask"]
+    return whitened
+
+
+def _everywhere(out: Tensor, inputs: Inputs) -> Tensor:
+    everywhere = torch.ones_like(inputs["mask"])
+    given = {name: inputs[name] for name in ("rewards", "values", "gamma", "lam")}
+    advantages: Tensor = of.token_gae(**given, mask=everywhere) * inputs["mask"]
+    return advantages
+
+
+def _lost(out: Tensor, inputs: Inputs) -> Tensor:
+    """Return a projection in which floor and ceiling of a return on an atom are one, and neither weighs anything."""
+    support = inputs["support"]
+    moved = inputs["rew"][:, None] + inputs["gamma"] * support * ~inputs["terminated"][:, None]
+    at = (moved.clamp(support[0], support[-1]) - support[0]) / (support[1] - support[0])
+    probs = torch.where((at - at.round()).abs() < 1e-6, 0.0, inputs["probs"])
+    given = {name: inputs[name] for name in ("rew", "terminated", "gamma", "support")}
+    return of.c51_projection(probs, **given)
+
+
+def _smaller(out: Tensor, inputs: Inputs) -> Tensor:
+    values, old, returns = inputs["values"], inputs["old_values"], inputs["returns"]
+    near = old + (values - old).clamp(-inputs["clip"], inputs["clip"])
+    return of.reduced(0.5 * torch.minimum((values - returns) ** 2, (near - returns) ** 2), inputs["mask"])
+
+
+_DOUBLED: Final = Variant("without the factor 1/2", after=lambda out, _: 2 * out, is_right=True)
 REFERENCES: Final[dict[str, Reference]] = {
     "gae": Reference(
-        of.gae, ("rew", "values", "next_values", "terminated", "truncated"), ("adv", "advantages"),
+        of.gae, ("rew", "values", "next_values", "terminated", "truncated"), ("adv", "advantages"), ("returns",),
         settings={"gamma": None, "lam": None},
         variants=(
-            *_NORMALIZED, *_ENDS, _SHIFTED,
+            *NORMALIZED, *_ENDS, _SHIFTED,
+            Variant("its rows go step by step, and those of other fields by environment", after=_by_step),
+            Variant("its rows go by environment, and those of other fields step by step", after=_by_env),
             Variant("lam is not used", _with(lam=_value(1.0))), _UNDISCOUNTED,
             Variant("the value after a step is that of the step itself", _with(next_values=_field("values"))),
             Variant("the value after a truncated step is that of the step itself", _with(next_values=_own_where_cut)),
@@ -297,8 +340,43 @@ REFERENCES: Final[dict[str, Reference]] = {
     "value": Reference(
         of.value_loss, ("values", "returns", "mask"), by=("values",),
         variants=(
-            Variant("without the factor 1/2", after=lambda out, _: 2 * out, is_right=True), _NEGATED, *_LOSSES[:2],
+            _DOUBLED, _NEGATED, *_LOSSES[:2],
             Variant("losses are added up", after=_summed, choice="reduction"),
+        ),
+    ),
+    "value_clip": Reference(
+        of.clipped_value_loss, ("values", "old_values", "returns", "mask"), by=("values",), settings={"clip": None},
+        variants=(
+            _DOUBLED, Variant("it takes the smaller of the two losses", after=_smaller),
+            Variant("it takes the smaller of the two losses", after=lambda out, given: 2 * _smaller(out, given)),
+            Variant("nothing is clipped", _with(clip=_value(torch.inf))), _NEGATED, *_LOSSES[:2],
+        ),
+    ),
+    "token_gae": Reference(
+        of.token_gae, ("rewards", "values", "mask"), ("advantages", "adv"), settings={"gamma": 1.0, "lam": 1.0},
+        variants=(
+            *(Variant("", after=partial(_whitened, unbiased=unbiased), is_right=True) for unbiased in (True, False)),
+            Variant("sums run through padding, whose values count", after=_everywhere),
+            Variant("lam is not used", _with(lam=_value(1.0))), _UNDISCOUNTED,
+            Variant("it is the return: values are not taken off", after=lambda out, given: out + given["values"]),
+            _NEGATED,
+        ),
+    ),
+    "c51": Reference(
+        of.c51_projection, ("probs", "rew", "terminated", "support"), ("probs", "target_probs"),
+        settings={"gamma": None},
+        variants=(
+            Variant("the probability of a return that falls on an atom is lost", after=_lost),
+            Variant("termination is ignored", _with(terminated=_none)), _UNDISCOUNTED,
+        ),
+    ),
+    "kto": Reference(
+        of.kto, ("logp", "ref_logp", "desirable", "kl"), by=("logp",), settings={"beta": 0.1, "weights": (1.0, 1.0)},
+        variants=(
+            Variant("desirable and undesirable are exchanged", _with(desirable=lambda given: ~given["desirable"])),
+            Variant("the divergence is not taken off", _with(kl=_zero("kl"))),
+            Variant("the reference is not used", _with(ref_logp=_zero("ref_logp"))),
+            Variant("beta is not used", _with(beta=_value(1.0))), _NEGATED,
         ),
     ),
     "dpo": Reference(of.dpo, _PAIR, by=_PAIR[:2], settings={"beta": 0.1}, variants=(*_PAIRS, _NEGATED)),

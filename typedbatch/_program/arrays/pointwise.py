@@ -20,6 +20,7 @@ from typedbatch._program.arrays.values import (
 )
 
 COMPARISONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
+ORDER = COMPARISONS - {"==", "!="}
 BITS = frozenset({"&", "|", "^"})
 _ODD = frozenset({"out", "where", "dtype"})
 
@@ -99,7 +100,9 @@ def binary(sign: str, one: Value, other: Value) -> Value:
     if not all(isinstance(value, (Array, Size, Literal, Scalar)) for value in (one, other)):
         return Array(None, BOOL if sign in COMPARISONS else None, arrays[0].torch)
     _require_dtypes(sign, one, other)
-    axes = broadcast([array.axes for array in arrays], sign)
+    # Positions beside lengths make a table of flags on purpose.
+    is_mask = sign in ORDER and all(array.dtypes is not None and array.dtypes <= INTS for array in arrays)
+    axes = broadcast([array.axes for array in arrays], sign, columns=is_mask)
     return Array(axes, _dtypes(sign, one, other), arrays[0].torch)
 
 

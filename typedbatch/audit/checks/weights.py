@@ -176,6 +176,8 @@ class _Weighed:
     old: Tag
     sign: int = 1
     """Sign of the log-probabilities, or 0 if it is not known."""
+    absent: Tensor | None = None
+    """Where log-probabilities are exactly 0, as those that were multiplied by a mask."""
     gradient: Tensor | None = None
 
 
@@ -229,7 +231,7 @@ class Weights(Check, code="TB507 wrong-weight", operations=DIFFERENCES | tags.PR
             )
 
     def _watch(self, new: Tensor, made: Tag, tag: Tag, sign: int = 1) -> None:
-        weighed = _Weighed(here(), made, tag, sign)
+        weighed = _Weighed(here(), made, tag, sign, new.detach() == 0)
         self._weighed.append(weighed)
 
         def add(gradient: Tensor) -> None:
@@ -333,7 +335,8 @@ class Weights(Check, code="TB507 wrong-weight", operations=DIFFERENCES | tags.PR
         return middle if middle > 0 and float((each - middle).abs().max()) < 0.01 * middle else None
 
     def _examine_mask(self, weighed: _Weighed, gradient: Tensor, adv: Any, mask: Tensor) -> None:
-        outside = int((gradient[~mask] != 0).sum())
+        absent = torch.zeros_like(mask) if weighed.absent is None else weighed.absent
+        outside = int((gradient[~mask & ~absent] != 0).sum())
         if outside:
             self._found(
                 f"{outside} tokens outside loss_mask have an effect on the loss; padding, prompts and tokens of tools "
@@ -353,9 +356,11 @@ class Weights(Check, code="TB507 wrong-weight", operations=DIFFERENCES | tags.PR
 
 def _is_shifted(used: Tensor, mask: Tensor) -> bool:
     """Return True if the tokens used are those of the mask that are also in the mask one position aside."""
+    if used.ndim != 2:
+        return False
     rows = used.any(1)
     used, mask = used[rows], mask[rows]
-    if used.ndim != 2 or not bool((mask & ~used).any()):
+    if not bool((mask & ~used).any()):
         return False
     return any(bool((used == (mask & mask.roll(by, 1)))[:, 1:-1].all()) for by in (1, -1))
 

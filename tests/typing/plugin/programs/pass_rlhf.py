@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from typedbatch import Batch, BatchProtocol, BatchRecord, cat, convert, extend, stack, validate
+from typedbatch.posttraining import HasPairRefLogp
 
 Array = NDArray[Any]
 
@@ -252,6 +253,14 @@ def unknown(settings: dict[str, Any], row: Row) -> float:
     known.extra = known.score + 1
     print(b["beta"], b["anything"], typed["score"], known.prompt.sum())
     return float(known.extra)
+
+
+class Compared(HasPairRefLogp):
+    """Pairs of a class of one's own, which have the two sides that all pairs have."""
+
+
+def sides(compared: Compared) -> int:
+    return len(compared.chosen) + len(compared.rejected.response_ids)
 
 
 def main() -> None:

@@ -24,6 +24,14 @@ def main() -> None:
     assert multilabel(torch.randn(4, 3), torch.rand(4, 3) > 0.5, torch.ones(4)).shape == ()
     assert gan(torch.randn(4, 1), torch.randn(6, 1)).shape == ()
 
+# ---- masks_of_lengths
+def padding(prompts: int) -> Bool[Tensor, "N P"]:
+    lengths = torch.randint(4, (4, 1))
+    return (torch.arange(4) >= lengths) & (torch.arange(4)[None] < torch.full((4, 1), prompts))
+
+def main() -> None:
+    assert padding(4).shape == (4, 4)
+
 # ---- beam_search_step
 @jaxtyped(typechecker=beartype)
 def beam_step(scores: Float[Tensor, "B K"], logp: Float[Tensor, "B K V"], seqs: Int[Tensor, "B K L"]) -> tuple[Float[Tensor, "B K"], Int[Tensor, "B K L+1"]]:
