@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from contextlib import closing
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,10 +13,17 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.buffers.helpers import holding, ids_for, made, transition, transitions
+from tests.buffers.helpers import holding, ids_for, made, step, transition, transitions
 from typedbatch import Batch, errors
-from typedbatch.buffers import PrioritizedReplayBuffer, PrioritizedVectorReplayBuffer, SegmentTree
-from typedbatch.errors import RowAssignmentError
+from typedbatch.buffers import (
+    PrioritizedReplayBuffer,
+    PrioritizedVectorReplayBuffer,
+    ReplayBuffer,
+    SegmentTree,
+    VectorReplayBuffer,
+)
+from typedbatch.buffers.state import state_of
+from typedbatch.errors import RowAssignmentError, SettingError, StorageError
 
 EPS = float(np.finfo(np.float32).eps)
 
@@ -458,3 +468,50 @@ def test_priorities_that_are_no_numbers_or_overflow_are_refused(name, priority, 
     for wrong in (0, -1, np.nan, np.inf):
         with pytest.raises(errors.SettingError, match="alpha"):
             PRIORITIZED[name](tmp_path / "wrong", alpha=wrong)
+
+
+def uniform_folder(path: Path, kind: Any, sizes: tuple[int, ...]) -> Any:
+    """Return the rows of a closed folder without priorities, some of which were overwritten."""
+    with closing(kind(*sizes, path=path)) as buffer:
+        for i in range(13):
+            row = step(float(i), i % 4 == 3)
+            buffer.add(row if len(sizes) == 1 else Batch.stack([row, row]))
+        return buffer[:]
+
+
+FOLDERS = [
+    (ReplayBuffer, PrioritizedReplayBuffer, (10,)),
+    (VectorReplayBuffer, PrioritizedVectorReplayBuffer, (10, 2)),
+]
+
+
+@pytest.mark.parametrize(("kind", "prioritized", "sizes"), FOLDERS)
+def test_a_folder_without_priorities_gets_them(kind, prioritized, sizes, tmp_path):
+    rows = uniform_folder(tmp_path / "rows", kind, sizes)
+    with closing(prioritized.open(tmp_path / "rows", alpha=0.5, beta=0.3)) as buffer:
+        assert buffer[:].obs.tolist() == rows.obs.tolist()
+        assert buffer[:].weight.tolist() == [1.0] * 10
+        buffer.update_weight(np.arange(10), np.full(10, 4.0))
+    for alpha in (0.5, None):  # as a run that is started again does
+        with closing(prioritized.open(tmp_path / "rows", alpha=alpha)) as buffer:
+            np.testing.assert_allclose(buffer.weight.values, 2.0, rtol=1e-6)
+            assert state_of(buffer).beta == 0.3
+    with pytest.raises(SettingError, match=r"priorities with alpha 0\.5, got alpha=0\.7; leave it out"):
+        prioritized.open(tmp_path / "rows", alpha=0.7)
+    with pytest.raises(StorageError, match="is expected, got a Prioritized"):
+        kind.open(tmp_path / "rows")
+
+
+def test_a_folder_gets_no_priorities_where_it_cannot(tmp_path):
+    rows = uniform_folder(tmp_path / "rows", ReplayBuffer, (10,))
+    with pytest.raises(SettingError, match="gets priorities with mode='r\\+' alone"):
+        PrioritizedReplayBuffer.open(tmp_path / "rows", "r", alpha=0.5)
+    for alpha in (0, -1, "much", math.nan):
+        with pytest.raises(SettingError, match="alpha"):
+            PrioritizedReplayBuffer.open(tmp_path / "rows", alpha=alpha)
+    with pytest.raises(StorageError, match="a VectorReplayBuffer is expected, got a ReplayBuffer"):
+        PrioritizedVectorReplayBuffer.open(tmp_path / "rows", alpha=0.5)
+    with closing(ReplayBuffer.open(tmp_path / "rows")) as buffer:
+        assert buffer[:] == rows
+        with pytest.raises(StorageError, match="is being written to by this process"):
+            PrioritizedReplayBuffer.open(tmp_path / "rows", alpha=0.5)

@@ -3,24 +3,28 @@
 from __future__ import annotations
 
 import math
+import os
 import sys
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Unpack
+from typing import TYPE_CHECKING, Any, Final, Literal, Self, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
 from typedbatch._core.kinds import describe
+from typedbatch._ops.construct import refuse_on_instances
 from typedbatch._ops.conversion import to_numpy
 from typedbatch._typing import Index
+from typedbatch.buffers import restore
 from typedbatch.buffers.arguments import BufferOptions, R, as_slots, count_of, number_of
 from typedbatch.buffers.declared import DeclaredTypes
 from typedbatch.buffers.guard import locked, locked_at, locked_for_writing
 from typedbatch.buffers.replay import ReplayBuffer
-from typedbatch.buffers.rings import Slots
-from typedbatch.buffers.state import State
+from typedbatch.buffers.rings import Rings, Slots
+from typedbatch.buffers.state import State, state_of
+from typedbatch.buffers.storage import Memory
 from typedbatch.buffers.vector import capacities
 from typedbatch.errors import RowAssignmentError, RowIndexError, SettingError, SizeError, StorageError
 from typedbatch.protocols import BatchProtocol, PrioBatchProtocol
@@ -159,10 +163,45 @@ class PrioritizedReplayBuffer(ReplayBuffer[R, P]):
             return state.rings.hand_out(state.draw(count))
         return super().sample_indices(count)
 
+    @classmethod
+    def open(
+        cls,
+        path: str | os.PathLike[str],
+        mode: Literal["r", "r+"] = "r+",
+        *,
+        alpha: float | None = None,
+        beta: float = 0.4,
+        weight_norm: bool = True,
+    ) -> Self:
+        """Open a buffer as :meth:`ReplayBuffer.open` does; with ``alpha``, also one that has no priorities yet.
+
+        A folder of a ``ReplayBuffer``, or for several rings of a ``VectorReplayBuffer``, becomes one of this class, and
+        its rows are as likely as each other until their priorities are set. No rows are copied. ``beta`` and
+        ``weight_norm`` count then alone; a folder with priorities has its own.
+
+        Raises:
+            SettingError: The folder has priorities of another ``alpha``; or ``mode`` is ``"r"``, with ``alpha``.
+            StorageError: The folder holds no buffer of either class, is damaged, or another buffer writes to it.
+        """
+        if alpha is not None:
+            if mode != "r+":
+                raise SettingError(f"a folder gets priorities with mode='r+' alone, got alpha={alpha!r} and {mode!r}")
+            given = {"alpha": number_of(alpha, "alpha"), "beta": beta, "weight_norm": weight_norm}
+            restore.add_priorities(cls, path, given)
+        buffer = super().open(path, mode)
+        state: Any = state_of(buffer)
+        if alpha is not None and (own := state.alpha) != alpha:
+            buffer.close()
+            raise SettingError(f"the folder has priorities with alpha {own}, got alpha={alpha!r}; leave it out")
+        return buffer
+
     @property
     def buffers(self) -> list[ReplayBuffer[R, Any]]:
         """Each ring as a buffer, as in :attr:`ReplayBuffer.buffers`, without priorities and weights."""
         return super().buffers
+
+
+refuse_on_instances(PrioritizedReplayBuffer, "open")
 
 
 class PrioritizedVectorReplayBuffer(PrioritizedReplayBuffer[R, P]):
@@ -211,6 +250,12 @@ class PrioritizedState(State):
         self.weight: SegmentTree = SegmentTree(self.rings.size)
         """``p**alpha`` of each slot."""
         self.weight.use(self.storage.extra("priorities", self.weight.capacity))
+
+    def begin_in(self, storage: Memory, rings: Rings) -> None:
+        """Store the priorities in another storage, and let the rows of rings in it begin with the highest."""
+        self.storage, self.rings = storage, rings
+        self.weight.use(storage.extra("priorities", self.weight.capacity))
+        self.weight.put(rings.stored(), self.newest())
 
     def set_beta(self, beta: float) -> None:
         """Set ``beta``."""

@@ -110,6 +110,24 @@ def open_folder(cls: type[F], path: str | os.PathLike[str], mode: str, **more: A
     raise AssertionError("the last try returns or raises")
 
 
+def add_priorities(cls: type[F], path: str | os.PathLike[str], arguments: dict[str, Any]) -> None:
+    """Make the folder of a buffer one of the prioritized class ``cls``, unless it is one; its rows get a priority."""
+    from typedbatch import buffers
+
+    kind = library_class(cls).__name__
+    disk, layout = Disk.open(path, write=True)
+    disk.close()
+    if isinstance(layout.buffer, dict) and layout.buffer.get("class") == kind:
+        return
+    state = state_of(open_folder(getattr(buffers, kind.removeprefix("Prioritized")), path, "r+"))
+    try:
+        prioritized: Any = state_of(make_empty(cls, {**state.arguments(), **arguments}))
+        prioritized.begin_in(state.storage, state.rings)
+        state.storage.lay_out(prioritized.description(), state.columns, prioritized.numbers())
+    finally:
+        state.close()
+
+
 def _items(arguments: dict[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield the names and values of arguments, including nested ones."""
     for name, value in arguments.items():
