@@ -17,7 +17,7 @@ from typedbatch._core.lengths import MOST_ROWS, require_at_least, require_at_mos
 from typedbatch._ops.conversion import leaf_to_numpy
 from typedbatch._ops.indexing import take_basic, take_rows
 from typedbatch._ops.padding import NO_ROW, take_or_zeros
-from typedbatch.errors import MissingFieldError, SizeError, StructureError
+from typedbatch.errors import MissingFieldError, SettingError, SizeError, StructureError
 from typedbatch.sequences import Lengths, as_lengths, cut, position_ids, starts
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ B = TypeVar("B", bound="BatchProtocol")
 
 __all__ = [
     "episode_lengths", "group_by", "groups", "lookahead", "lookahead_mask", "lookback", "lookback_mask",
-    "split_by_episode",
+    "split_by_episode", "train_test_split",
 ]  # fmt: skip
 
 EPISODE_ID: Final = "eps_id"
@@ -103,6 +103,37 @@ def values_of(fields: dict[str, Any], name: str, rows: int, what: str) -> NDArra
 def split_by_episode(batch: B, by: str | None = None) -> list[B]:
     """Return a list with one batch per episode, as views; arguments and errors are those of :func:`episode_lengths`."""
     return cut(batch, episode_lengths(batch, by))
+
+
+def train_test_split(
+    batch: B, test_size: float = 0.2, *, by: str | None = None, seed: int | None = None
+) -> tuple[B, B]:
+    """Return the rows of most episodes, and those of others to test with; data is copied.
+
+    Whole episodes are held out, as rows of one episode are too much alike. They are chosen at random, and the rows keep
+    their order.
+
+    Args:
+        batch: Steps; those of an episode are consecutive.
+        test_size: Share of the episodes that is held out, above 0 and below 1; at least one, and not all.
+        by: Field that separates episodes, as in :func:`episode_lengths`.
+        seed: Seed of the choice; None for a different one each time.
+
+    Raises:
+        SettingError: ``test_size`` is not above 0 and below 1.
+        SizeError: There are fewer than two episodes. Errors of :func:`episode_lengths` are raised too.
+    """
+    if not 0 < test_size < 1:
+        raise SettingError(f"test_size is a share of the episodes, above 0 and below 1, got {test_size!r}")
+    tree = require_tree(batch, "train_test_split()")
+    lengths = episode_lengths(tree, by)
+    if len(lengths) < 2:
+        raise SizeError(f"two episodes are needed, one to train and one to test with, got {len(lengths)}")
+    held_out = np.zeros(len(lengths), bool)
+    count = min(max(1, round(test_size * len(lengths))), len(lengths) - 1)
+    held_out[np.random.default_rng(seed).permutation(len(lengths))[:count]] = True
+    is_test = np.repeat(held_out, lengths)
+    return take_rows(tree, np.flatnonzero(~is_test), None), take_rows(tree, np.flatnonzero(is_test), None)
 
 
 def group_by(batch: B, by: str = EPISODE_ID) -> dict[Hashable, B]:

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple, TypeVar, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from typedbatch._core.kinds import KINDS, TENSOR
+from typedbatch._core.kinds import BATCH, KINDS, TENSOR
 from typedbatch.errors import DeclarationError
 
 __all__ = [
-    "Finite", "Rule", "Sorted", "Unique", "groups_centered", "groups_ordered", "has_counted_token", "logp_aligned",
-    "mask_matches", "rule",
+    "Finite", "Rule", "Sorted", "Unique", "chained", "groups_centered", "groups_ordered", "has_counted_token",
+    "logp_aligned", "mask_matches", "moves", "one_end", "rule",
 ]  # fmt: skip
 
 M = TypeVar("M", bound=Callable[[Any], Any])
@@ -405,6 +405,93 @@ def logp_aligned(one: str, other: str, /, *, mask: str | None = None) -> Any:
     return of_fields(f"{one} and {other} are of the same tokens", holds, one, other, mask, adjusted=same_numbers)
 
 
+def one_end(terminated: str = "terminated", truncated: str = "truncated", /) -> Any:
+    """Return a rule that no row is both terminated and truncated.
+
+    Args:
+        terminated: Name of the field of flags, ``(N,)``.
+        truncated: Name of the other field of flags, ``(N,)``.
+
+    Returns:
+        The rule, used like that of :func:`mask_matches`. It is checked per row.
+    """
+
+    def holds(cut: Any, ended: Any) -> Any:
+        return ~((flat(cut) != 0) & (flat(ended) != 0)).any(1)
+
+    words = f"a row is not both {terminated} and {truncated}"
+    return of_fields(words, holds, truncated, terminated, adjusted=lambda cut, ended: flat(cut) * (flat(ended) == 0))
+
+
+def moves(obs: str = "obs", obs_next: str = "obs_next", /) -> Any:
+    """Return a rule that the next observation is another one somewhere, and no copy of that field.
+
+    Args:
+        obs: Name of the field of observations: an array, a tensor, or a nested batch.
+        obs_next: Name of the field of those after the step.
+
+    Returns:
+        The rule, used like that of :func:`mask_matches`. A batch of one row has no such mistake.
+    """
+
+    def holds(after: Any, now: Any) -> Any:
+        same = _same_rows(after, now)
+        return len(same) < 2 or not same.all()
+
+    def adjusted(after: Any, now: Any) -> Any:
+        if KINDS[type(after)] is BATCH:
+            return None
+        return flat(after) + (np.arange(len(flat(after)))[:, None] == 0) * _same_rows(after, now).all()
+
+    return of_fields(f"{obs_next} is not {obs} in all rows", holds, obs_next, obs, adjusted=adjusted)
+
+
+def chained(obs: str = "obs", obs_next: str = "obs_next", /, *ends: str, tolerance: float = 0.0) -> Any:
+    """Return a rule that each observation is the next one of the row before, unless an episode begins with it.
+
+    It holds of rows in time order, and of slices of them, but not of rows in another order, such as those that a buffer
+    samples. So declare it in a class of its own for whole files, and use the class of the rows from there on.
+
+    Args:
+        obs: Name of the field of observations: an array, a tensor, or a nested batch.
+        obs_next: Name of the field of those after the step.
+        *ends: Names of the fields that are true in the last row of an episode; by default ``terminated`` and
+            ``truncated``.
+        tolerance: Largest difference of a number.
+
+    Returns:
+        The rule, used like that of :func:`mask_matches`. It is checked per row, which is the later one of two.
+    """
+
+    def begins(flags: tuple[Any, ...]) -> Any:
+        return np.concatenate([[True], np.any([flat(flag)[:-1, 0] != 0 for flag in flags], 0)])
+
+    def holds(now: Any, after: Any, *flags: Any) -> Any:
+        if len(flat(flags[0])) < 2:
+            return True
+        return begins(flags) | np.concatenate([[True], _same_rows(now[1:], after[:-1], tolerance)])
+
+    def adjusted(now: Any, after: Any, *flags: Any) -> Any:
+        if KINDS[type(now)] is BATCH or len(flat(now)) < 2:
+            return None
+        before = np.concatenate([flat(now)[:1], flat(after)[:-1]])
+        return np.where(begins(flags)[:, None], flat(now), before)
+
+    words = f"{obs} is {obs_next} of the row before, unless an episode begins"
+    return of_fields(words, holds, obs, obs_next, *(ends or ("terminated", "truncated")), adjusted=adjusted)
+
+
+def _same_rows(one: Any, other: Any, tolerance: float = 0.0) -> NDArray[np.bool_]:
+    """Return which rows of two fields have the same numbers; nested batches have the same fields."""
+    if KINDS[type(one)] is BATCH:
+        parts = [_same_rows(value, other.__dict__[name], tolerance) for name, value in one.__dict__.items()]
+        same: NDArray[np.bool_] = np.all(parts, 0)
+        return same
+    ours, theirs = flat(one), flat(other)
+    rows: NDArray[np.bool_] = np.all((np.abs(ours - theirs) <= tolerance) | (np.isnan(ours) & np.isnan(theirs)), 1)
+    return rows
+
+
 def of_fields(
     words: str, holds: Callable[..., Any], *fields: str | None, adjusted: Callable[..., Any] | None = None
 ) -> Any:
@@ -415,7 +502,8 @@ def of_fields(
         holds: Function of their values.
         *fields: Names of the fields; None is ignored.
         adjusted: Function of their values that returns numbers for the first fields, in a tuple if there are several,
-            for which the rule holds. By it, examples and strategies of ``typedbatch.testing`` get such values.
+            for which the rule holds, or None where there are none. By it, examples and strategies of
+            ``typedbatch.testing`` get such values.
     """
     names = [name for name in fields if name is not None]
 
@@ -429,7 +517,7 @@ def of_fields(
             return
         found = adjusted(*values)
         for name, value, numbers in zip(names, values, found if isinstance(found, tuple) else (found,), strict=False):
-            if name not in fixed:
+            if name not in fixed and numbers is not None:
                 batch[name] = in_kind_of(value, numbers)
 
     marked: Any = rule(words)(holds_for)

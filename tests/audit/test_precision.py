@@ -137,3 +137,39 @@ def test_both_sides_of_a_minimum_are_no_micro_batches():
     obs, act = torch.randn(16, 4), torch.randint(3, (16,))
     batch = Batch(obs=obs, act=act, adv=torch.randn(16), log_probs_then=logp(actor, obs, act).detach())
     assert audit(update, batch).findings == []
+
+
+def test_padded_log_probabilities_that_are_flat_are_not_compared():
+    torch.manual_seed(0)
+    net = nn.Linear(4, 5)
+    optim, obs = torch.optim.SGD(net.parameters(), 0.1), torch.randn(6, 8, 4)
+    act, mask = torch.randint(5, (6, 8)), torch.arange(8) < torch.randint(2, 8, (6, 1))
+
+    def all_logp(batch: Any) -> Tensor:
+        return net(batch.obs).log_softmax(-1).gather(-1, batch.act[..., None])[..., 0]
+
+    def update(batch: Any) -> None:
+        parts = [value.flatten().split(8) for value in (all_logp(batch), batch.old_logp, batch.adv * batch.loss_mask)]
+        loss = -sum(((new - old).exp() * adv).sum() for new, old, adv in zip(*parts, strict=True)) / 48
+        optim.zero_grad()
+        loss.backward()
+        optim.step()
+
+    batch = Batch(obs=obs, act=act, adv=torch.randn(6, 8), loss_mask=mask)
+    batch.old_logp = all_logp(batch).detach() * mask
+    assert audit(update, batch, replay=False).findings == []
+    other = Batch(batch, old_logp=batch.old_logp.roll(1, 0) * mask)
+    assert codes(audit(update, other, on_policy=True, replay=False)) == ["TB501 wrong-ratio"]
+
+
+def test_an_update_of_functions_that_torch_maps_over_a_batch_is_traced():
+    weights, batch = torch.randn(4, requires_grad=True), Batch(obs=torch.randn(6, 4), returns=torch.randn(6))
+
+    def update(given: Batch) -> None:
+        def loss(row: Any) -> Tensor:
+            return ((row["obs"] * weights).sum() - row["returns"]) ** 2
+
+        total = torch.func.vmap(lambda obs, returns: loss(Batch(obs=obs, returns=returns)))(given.obs, given.returns)
+        total.mean().backward()
+
+    assert not any("check-failed" in note.code for note in audit(update, batch, replay=False).notes)

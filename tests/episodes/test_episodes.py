@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import numpy as np
@@ -21,8 +22,17 @@ from typedbatch.episodes import (
     lookback,
     lookback_mask,
     split_by_episode,
+    train_test_split,
 )
-from typedbatch.errors import LeafError, MissingFieldError, NoLengthError, RowIndexError, SizeError, StructureError
+from typedbatch.errors import (
+    LeafError,
+    MissingFieldError,
+    NoLengthError,
+    RowIndexError,
+    SettingError,
+    SizeError,
+    StructureError,
+)
 
 LENS = st.lists(st.integers(0, 4), max_size=4)
 
@@ -299,3 +309,32 @@ def test_parts_of_sequences_have_lengths_that_fit():
     except StructureError:
         return
     assert [len(part) for part in parts] == [2, 1]
+
+
+@given(lens=st.lists(st.integers(1, 4), min_size=2, max_size=9), size=st.floats(0.05, 0.95), seed=st.integers(0, 99))
+def test_whole_episodes_are_held_out(lens, size, seed):
+    batch = Batch(steps(sum(lens)), eps_id=np.repeat(np.arange(len(lens)), lens))
+    train, test = train_test_split(batch, size, seed=seed)
+    assert sorted([*train.a.tolist(), *test.a.tolist()]) == batch.a.tolist()
+    assert not {*train.eps_id.tolist()} & {*test.eps_id.tolist()}
+    assert len({*test.eps_id.tolist()}) == min(max(1, round(size * len(lens))), len(lens) - 1)
+    assert (np.diff(train.a) > 0).all()
+    assert (np.diff(test.a) > 0).all()
+    again = train_test_split(batch, size, seed=seed)
+    assert (again[0], again[1]) == (train, test)
+    assert not np.shares_memory(train.a, batch.a)
+
+
+@pytest.mark.parametrize(
+    ("lens", "size", "error", "text"),
+    [
+        ([3], 0.5, SizeError, "two episodes are needed, one to train and one to test with, got 1"),
+        ([2, 1], 0, SettingError, "above 0 and below 1, got 0"),
+        ([2, 1], 1.0, SettingError, "above 0 and below 1"),
+        ([2, 1], math.nan, SettingError, "above 0 and below 1"),
+    ],
+)
+def test_what_cannot_be_split(lens, size, error, text):
+    batch = Batch(steps(3), eps_id=np.repeat(np.arange(len(lens)), lens))
+    with pytest.raises(error, match=text):
+        train_test_split(batch, size)

@@ -180,7 +180,10 @@ class _Recorder:
         output = OutputGradient(value, torch.zeros_like(value))
         self._numbers += tensor.numel()
         self.outputs.append(output)
-        add: Callable[[Tensor], object] = lambda gradient: output.gradient.add_(gradient.detach().reshape(value.shape))  # noqa: E731
+
+        def add(gradient: Tensor) -> None:
+            output.gradient.add_(gradient.detach().reshape(value.shape))
+
         tensor.register_hook(add)  # type: ignore[no-untyped-call]  # torch does not say what it takes
 
 

@@ -77,8 +77,8 @@ class Ratio(Check, code="TB501 wrong-ratio", operations=DIFFERENCES):
     def _compare(self, new: Tensor, old: Tensor, tag: Tag) -> None:
         now, before = new.detach().float(), old.detach().float()
         mask = self._mask(tag, now)
-        if mask is not None:
-            now, before = now[mask], before[mask]
+        mask = before != 0 if mask is None else mask  # Padding is 0, and where a mask is does not show in flat tokens.
+        now, before = now[mask], before[mask]
         apart = (now - before).abs()
         if not apart.numel():
             return
@@ -97,8 +97,8 @@ class Ratio(Check, code="TB501 wrong-ratio", operations=DIFFERENCES):
         assert tag.column is not None
         name = tag.column.name
         text = f"before the first step {_difference(name)} is {mean:.2g} in the mean ({most:.2g} at most), expected 0"
-        if len(tag.fields) > 1:
-            text += f"; {name} has the values of {', '.join(sorted({f.name for f in tag.fields} - {name}))}"
+        if others := {field.name for field in tag.fields} - {name} - tags.MASKS:
+            text += f"; {name} has the values of {', '.join(sorted(others))}"
         if self.trace.uses_dropout:
             text += "; dropout or batch normalization is in training mode, so that two evaluations differ"
         if is_older:
