@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from typedbatch import Batch
-from typedbatch.errors import LeafError, MissingFieldError, SizeError, StructureError
+from typedbatch.errors import LeafError, MissingFieldError, SettingError, SizeError, StructureError
 from typedbatch.rows import groups
 
 KEYS = ["b", "a", "b", "a", "b"]
@@ -99,12 +99,12 @@ def test_the_others_are_summed_without_the_row_itself(as_what):
     large = as_what([1e17, 3.0, 1.0, 5.0, 2.0])
     assert found.leave_one_out(large).tolist() == pytest.approx([1.5, 5, 5e16, 3, 5e16])
     infinite = as_what([np.inf, np.nan, 1.0, 5.0, 2.0])
-    assert found.leave_one_out(infinite)[:2].tolist() == [1.5, 5]
-    assert str(found.leave_one_out(infinite)[2:].tolist()) == "[inf, nan, inf]"
+    assert found.leave_one_out(infinite, nan="skip")[:2].tolist() == [1.5, 5]
+    assert str(found.leave_one_out(infinite, nan="skip")[2:].tolist()) == "[inf, nan, inf]"
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 3), st.floats()), max_size=20), st.integers(1, 3), st.sampled_from(["f8", "f4"])
+    st.lists(st.tuples(st.integers(0, 3), st.floats(allow_nan=False)), max_size=20), st.integers(1, 3), st.sampled_from(["f8", "f4"])
 )
 def test_leave_one_out_agrees_with_a_loop_over_groups(rows, width, dtype):
     drawn = np.array([key for key, _ in rows], int)
@@ -204,3 +204,42 @@ def test_keys_are_structured_values_too():
     keys = np.array([(2, 1), (1, 1), (2, 1)], [("a", int), ("b", int)])
     found = groups(Batch(k=keys), "k")
     assert (found.index.tolist(), found.keys) == ([0, 1, 0], [(2, 1), (1, 1)])
+
+
+@pytest.mark.parametrize("as_what", [np.array, torch.tensor])
+def test_rewards_of_functions_that_abstain(as_what):
+    found = groups(Batch(k=["a", "a", "b", "a", "b", "c", "c"]), "k")
+    rewards = as_what([1.0, np.nan, 4.0, 3.0, np.nan, np.nan, np.nan])
+    before = str(rewards)
+    for call in (found.mean, found.std, found.leave_one_out, found.pairs):
+        with pytest.raises(LeafError, match=r"the value of row 1, in group 'a', is NaN; nan='skip' takes"):
+            call(rewards)
+        with pytest.raises(SettingError, match="nan= must be 'error' or 'skip', got 'drop'"):
+            call(rewards, nan="drop")
+    assert str(found.mean(rewards, nan="skip").tolist()) == "[2.0, 2.0, 4.0, 2.0, 4.0, nan, nan]"
+    np.testing.assert_allclose(found.std(rewards, nan="skip")[[0, 2, 5]], [2**0.5, 0.0, np.nan], rtol=1e-6)
+    assert str(found.leave_one_out(rewards, nan="skip").tolist()) == "[3.0, 2.0, nan, 1.0, 4.0, nan, nan]"
+    better, worse = found.pairs(rewards, nan="skip")
+    assert (better.tolist(), worse.tolist()) == ([3], [0])
+    assert str(rewards) == before
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.none() | st.floats(-9, 9)), min_size=1, max_size=20))
+def test_statistics_of_the_others_agree_with_a_loop(rows):
+    keys = [key for key, _ in rows]
+    values = np.array([np.nan if value is None else value for _, value in rows])
+    found = groups(Batch(k=keys), "k")
+    mean, std = found.mean(values, nan="skip"), found.std(values, nan="skip")
+    for row, key in enumerate(keys):
+        own = [value for other, value in rows if other == key and value is not None]
+        assert np.isnan(mean[row]) == (not own) == np.isnan(std[row])
+        if own:
+            assert mean[row] == pytest.approx(np.mean(own))
+            assert std[row] == pytest.approx(np.std(own, ddof=1) if len(own) > 1 else 0, abs=1e-9)
+
+
+def test_gradients_flow_through_means_of_the_others():
+    found, rewards = groups(Batch(k=["a", "a", "a"]), "k"), torch.tensor([1.0, np.nan, 3.0], requires_grad=True)
+    found.mean(rewards, nan="skip")[0].backward()
+    assert rewards.grad is not None
+    assert rewards.grad.tolist() == [0.5, 0.0, 0.5]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from typedbatch._core.kinds import ARRAY, TENSOR, describe, kind_of, mask_obstac
 from typedbatch._core.lengths import require_tree, rows_to_take
 from typedbatch._ops.conversion import leaf_to_numpy, torch_side
 from typedbatch.episodes import group_numbers, values_of
-from typedbatch.errors import LeafError, SizeError, StructureError
+from typedbatch.errors import LeafError, SettingError, SizeError, StructureError
 from typedbatch.sequences import position_ids
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from typedbatch.protocols import BatchProtocol
 
 X = TypeVar("X", bound="NDArray[Any] | Tensor")
+Nan = Literal["error", "skip"]
+"""Treatment of rows whose value is NaN: an error, or statistics over the others of their group."""
 
 
 class Groups:
@@ -29,6 +31,9 @@ class Groups:
     Create it with :func:`groups`. Methods take and return ``(N, ...)``. A tensor stays on its device, where
     ``index_add`` computes the sums in float64. Results are new and have the dtype of ``x``. For integers, booleans and
     half precision they are float64, or float32 for tensors.
+
+    A value of NaN, as the reward of a function that abstains, is an error. With ``nan="skip"`` statistics are over the
+    other rows of the group, and NaN in a group without any; the row itself gets that of its group, too.
 
     Args:
         index: Group number of each row, ``(N,)``, from 0.
@@ -54,42 +59,41 @@ class Groups:
         """Return the number of groups."""
         return len(self.keys)
 
-    def mean(self, x: X) -> X:
+    def mean(self, x: X, *, nan: Nan = "error") -> X:
         """Return the mean over the group of each row.
 
         Raises:
-            LeafError: ``x`` is neither an array of numbers nor a tensor, or some of its values are masked.
+            LeafError: ``x`` is neither an array of numbers nor a tensor, or some of its values are masked or NaN.
             StructureError: ``x`` has a different number of rows.
+            SettingError: ``nan`` is neither ``"error"`` nor ``"skip"``.
         """
-        wide = self._wide(x)
-        mean: X = self._of_rows(_to_dtype_of(x, self._sums(wide) / self._counts(wide)))
+        wide, there = self._known(x, nan)
+        mean: X = self._of_rows(_to_dtype_of(x, _ratio(self._sums(wide), self._counts(wide, there))))
         return mean
 
-    def std(self, x: X) -> X:
+    def std(self, x: X, *, nan: Nan = "error") -> X:
         """Return the standard deviation over the group of each row, divided by n - 1 as in ``torch.std`` and GRPO.
 
-        In a group of one row it is 0, so that ``(x - mean) / (std + eps)`` is 0 there.
-
-        Raises:
-            LeafError: ``x`` is neither an array of numbers nor a tensor, or some of its values are masked.
-            StructureError: ``x`` has a different number of rows.
+        In a group of one row it is 0, so that ``(x - mean) / (std + eps)`` is 0 there. Errors are those of
+        :meth:`mean`.
         """
-        wide = self._wide(x)
-        count = self._counts(wide)
-        apart = wide - self._of_rows(self._sums(wide) / count)
+        wide, there = self._known(x, nan)
+        count = self._counts(wide, there)
+        apart = wide - self._of_rows(_ratio(self._sums(wide), count))
+        apart = apart if there is None else _without(apart, ~there)
         variance = self._sums(apart * apart) / (count - 1 + (count == 1))
-        std: X = self._of_rows(_to_dtype_of(x, variance**0.5))
+        std: X = self._of_rows(_to_dtype_of(x, _ratio(variance**0.5, count > 0)))
         return std
 
-    def leave_one_out(self, x: X) -> X:
+    def leave_one_out(self, x: X, *, nan: Nan = "error") -> X:
         """Return the mean over the other rows in the group of each row, which is the baseline of RLOO.
+
+        Where no other row has a value that is not NaN, the result is NaN. Errors are those of :meth:`mean`, and:
 
         Raises:
             SizeError: a group has only one row.
-            LeafError: ``x`` is neither an array of numbers nor a tensor, or some of its values are masked.
-            StructureError: ``x`` has a different number of rows.
         """
-        wide = self._wide(x)
+        wide, there = self._known(x, nan)
         if len(alone := np.flatnonzero(self.count == 1)):
             key = self.keys[self.index[alone[0]]]
             raise SizeError(
@@ -103,7 +107,8 @@ class Groups:
         ordered, lib = wide[order], np if kind_of(wide) is ARRAY else torch_side().torch
         sums = _sums_before(ordered, before, lib)
         sums = sums + lib.flip(_sums_before(lib.flip(ordered, (0,)), after[::-1].copy(), lib), (0,))
-        mean: X = _to_dtype_of(x, sums[np.argsort(order)] / (self._of_rows(self._counts(wide)) - 1))
+        others = self._of_rows(self._counts(wide, there)) - (1 if there is None else _as(wide, there))
+        mean: X = _to_dtype_of(x, _ratio(sums[np.argsort(order)], others))
         return mean
 
     def best(self, x: NDArray[Any] | Tensor) -> NDArray[np.intp]:
@@ -117,12 +122,15 @@ class Groups:
         """
         return self._ordered(x)[0]
 
-    def pairs(self, x: NDArray[Any] | Tensor, *, margin: float = 0.0) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    def pairs(
+        self, x: NDArray[Any] | Tensor, *, margin: float = 0.0, nan: Nan = "error"
+    ) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
         """Return a better and a worse row of each group that has two: the rows with its largest and smallest value.
 
         Args:
             x: A number for each row, ``(N,)``, such as rewards.
             margin: Difference that a group must exceed.
+            nan: Treatment of NaN; with ``"skip"``, no pair has such a row.
 
         Returns:
             Row numbers of the better and of the worse, of the groups that have such a pair, in the order of ``keys``.
@@ -130,7 +138,9 @@ class Groups:
         Raises:
             LeafError: ``x`` is neither an array of numbers nor a tensor, or some of its values are masked.
             StructureError: ``x`` does not have one value for each row.
+            LeafError: Some values are NaN, and ``nan`` is ``"error"``.
         """
+        self._known(x, nan)
         better, worse, values = self._ordered(x)
         apart = values[better] - values[worse] > margin
         return better[apart], worse[apart]
@@ -160,8 +170,24 @@ class Groups:
             return np.asarray(x).astype(np.result_type(x.dtype, np.float64))
         return x.double() if x.device.type != "mps" else x.float()  # Apple's GPUs have no float64
 
-    def _counts(self, x: Any) -> Any:
-        """Return the number of rows of each group, with the dtype and number of dimensions of ``x``."""
+    def _known(self, x: Any, nan: Nan) -> tuple[Any, Any]:
+        """Return the values with 0 in place of NaN, and where they are not NaN; None if none is."""
+        if nan not in ("error", "skip"):
+            raise SettingError(f"nan= must be 'error' or 'skip', got {nan!r}")
+        wide = self._wide(x)
+        absent = wide != wide  # of arrays and tensors alike
+        if not bool(absent.any()):
+            return wide, None
+        if nan == "error":
+            row = int(np.flatnonzero(np.asarray(leaf_to_numpy(absent)).reshape(len(absent), -1).any(1))[0])
+            text = f"the value of row {row}, in group {self.keys[self.index[row]]!r}, is NaN"
+            raise LeafError(f"{text}; nan='skip' takes statistics of the others, as for a reward that abstains")
+        return _without(wide, absent), ~absent
+
+    def _counts(self, x: Any, there: Any = None) -> Any:
+        """Return the number of rows of each group, with the dtype and number of dimensions of ``x``, or of some."""
+        if there is not None:
+            return self._sums(_as(x, there))
         sizes = self._sizes.reshape(-1, *[1] * (x.ndim - 1))
         return sizes.astype(x.dtype) if kind_of(x) is ARRAY else torch_side().to_tensor(sizes).to(x)
 
@@ -181,6 +207,25 @@ class Groups:
 
     def _index_on(self, device: Any) -> Any:
         return torch_side().to_tensor(self.index).to(device)
+
+
+def _as(x: Any, flags: Any) -> Any:
+    """Return flags as numbers of the dtype of ``x``."""
+    return flags.astype(x.dtype) if kind_of(x) is ARRAY else flags.to(x.dtype)
+
+
+def _without(x: Any, flags: Any) -> Any:
+    """Return values with 0 where flags are true."""
+    return np.where(flags, 0, x) if kind_of(x) is ARRAY else x.masked_fill(flags, 0)
+
+
+def _ratio(sums: Any, counts: Any) -> Any:
+    """Return quotients, and NaN where a count is 0."""
+    is_empty = counts == 0
+    quotients = sums / (counts + is_empty)
+    if bool(is_empty.any()):
+        quotients[is_empty] = np.nan
+    return quotients
 
 
 def _sums_before(x: Any, before: NDArray[np.intp], lib: Any) -> Any:
