@@ -46,6 +46,14 @@ def test_hindsight_reaches_goals_that_are_never_reached_without_it(capsys):
     assert int(re.findall(r"goals reached +(\d+)%", capsys.readouterr().out)[-1]) < 10
 
 
+@pytest.mark.parametrize(("algorithm", "rounds"), [("mappo", 20), pytest.param("qmix", 20, marks=pytest.mark.release)])
+def test_agents_meet(algorithm, rounds, capsys):
+    """Agents that move at random have about -27."""
+    runpy.run_path(str(EXAMPLES / "agents.py"))["main"](algorithm, rounds=rounds)
+    (*_, last) = re.findall(r"mean return +(-[\d.]+)", capsys.readouterr().out)
+    assert float(last) > -19
+
+
 @pytest.mark.parametrize("name", ["ppo", "dqn"])
 def test_an_example_has_at_most_120_lines(name):
     assert len((EXAMPLES / f"{name}.py").read_text().splitlines()) <= 120
