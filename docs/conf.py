@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import re
+import sys
 
 from sphinx.application import Sphinx
 
@@ -37,7 +38,7 @@ _OTHERS = (
 )  # fmt: skip
 _UNLISTED = (
     "Buffer", "Checker", "ClosedBatch", "Convention", "Dataset", "Device", "Distribution", "Dtype", "Field", "NDArray",
-    "PackedSequence", "Random", "Rng", "Schema", "SearchStrategy", "Slots", "Tensor", "ViewRequirementLike",
+    "Nan", "PackedSequence", "Random", "Rng", "Schema", "SearchStrategy", "Slots", "Tensor", "ViewRequirementLike",
 )  # fmt: skip
 # A link to what does not exist is an error, but for what others document, and for type variables.
 nitpicky = True
@@ -72,4 +73,11 @@ def _end_of_examples(app: Sphinx, page: str, source: list[str]) -> None:
 
 def _public_bases(app: Sphinx, name: str, of: type, options: object, bases: list[type]) -> None:
     """Name no class that is there to divide the code."""
-    bases[:] = [base for base in bases if not base.__module__.startswith("typedbatch._")] or [object]
+    bases[:] = [base for base in bases if _is_public(base)] or [object]
+
+
+def _is_public(base: type) -> bool:
+    """Return whether the package of a class has it, too, unless it is one of others."""
+    package, _, module = base.__module__.rpartition(".")
+    is_own = base.__module__.startswith("typedbatch.")
+    return not is_own or (module[0] != "_" and hasattr(sys.modules[package], base.__name__))
