@@ -104,7 +104,9 @@ def test_the_others_are_summed_without_the_row_itself(as_what):
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 3), st.floats(allow_nan=False)), max_size=20), st.integers(1, 3), st.sampled_from(["f8", "f4"])
+    st.lists(st.tuples(st.integers(0, 3), st.floats(allow_nan=False)), max_size=20),
+    st.integers(1, 3),
+    st.sampled_from(["f8", "f4"]),
 )
 def test_leave_one_out_agrees_with_a_loop_over_groups(rows, width, dtype):
     drawn = np.array([key for key, _ in rows], int)

@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch import nn
 from torch._C import DisableTorchFunction
+from torch._C._functorch import is_functorch_wrapped_tensor
 from torch.distributions import Distribution
 
 from typedbatch._core.kinds import ARRAY, BATCH, KINDS, TENSOR
@@ -180,7 +181,7 @@ class Origins:
 
     def on_read(self, batch: Any, name: str, value: Any) -> None:
         """Record that a field was read, unless it is in a function that torch maps over a batch."""
-        if KINDS[type(value)] is TENSOR and torch._C._functorch.is_functorch_wrapped_tensor(value):  # noqa: SLF001  # no other
+        if KINDS[type(value)] is TENSOR and is_functorch_wrapped_tensor(value):
             return
         before = self._tags.of(value)
         origin = self.register(batch)
