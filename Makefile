@@ -49,7 +49,7 @@ $(VENV)/.rllib: $(VENV)/.dev tests/typing/share_packages.py
 
 # buffers of others to measure against
 $(VENV)/.bench: $(VENV)/.rllib
-	@$(PIP) --python $(VENV)/rllib install --constraint $(CONSTRAINTS) --no-deps cpprb torchrl
+	@$(PIP) --python $(VENV)/rllib install --constraint $(CONSTRAINTS) --no-deps cpprb torchrl stable-baselines3
 	@touch $@
 
 # verl, without most of what it needs to train, and TRL, to test against; they find all other packages in $(VENV)

@@ -18,12 +18,12 @@ BUDGET = {
     "files": (6, 1420),
     "mypy": (30, 3830),
     "posttraining": (10, 1780),
-    "rows": (6, 830),
+    "rows": (6, 840),
     "sample_batches": (6, 1280),
     "schema": (18, 3540),
     "testing": (5, 630),
-    "training": (15, 3100),
-    "top": (22, 4450),
-    "tests": (830, 108700),
+    "training": (15, 3130),
+    "top": (22, 4460),
+    "tests": (831, 108800),
 }
 """Numbers of modules and lines; ``top`` is all modules outside of folders, ``tests`` all tests and programs in them."""

@@ -23,6 +23,7 @@ from typedbatch._ops.combine import cat_trees
 from typedbatch._ops.construct import to_leaf
 from typedbatch._ops.conversion import leaf_to_numpy, torch_side
 from typedbatch._ops.indexing import take, take_basic
+from typedbatch._ops.joined_meta import MetaRule
 from typedbatch._ops.padding import NO_ROW, fill_absent, take_or_zeros
 from typedbatch._ops.ragged_rows import require_countable
 from typedbatch.errors import SizeError, StructureError
@@ -168,7 +169,7 @@ def cut(batch: B, lengths: Lengths) -> list[B]:
 @overload
 def pad(
     batches: Sequence[B], lengths: None = None, *, length: int | None = None, side: Side = "right",
-    value: Padding = 0, multiple_of: int = 1,
+    value: Padding = 0, multiple_of: int = 1, meta: MetaRule = "error",
 ) -> B: ...  # fmt: skip
 @overload
 def pad(
@@ -177,7 +178,7 @@ def pad(
 ) -> B: ...  # fmt: skip
 def pad(
     batches: Any, lengths: Any = None, *, length: int | None = None, side: Side = "right",
-    value: Padding = 0, multiple_of: int = 1,
+    value: Padding = 0, multiple_of: int = 1, meta: MetaRule = "error",
 ) -> Any:  # fmt: skip
     """Pad sequences with zeros (``None`` for objects) to one length: ``(E, T, ...)`` in every field.
 
@@ -189,6 +190,7 @@ def pad(
         value: Number in place of zeros in all fields of numbers, or numbers by the names of fields, as
             ``{"ids": pad_token_id}``; a nested field is ``"obs.cam"``.
         multiple_of: Number that T is rounded up to a multiple of, for kernels that need or prefer it.
+        meta: Treatment of a key of the meta in which batches of a list differ, as in :meth:`typedbatch.Batch.cat`.
 
     Returns:
         A new batch of the same class; data is copied. :func:`mask` returns where its rows are.
@@ -203,7 +205,7 @@ def pad(
     if lengths is None:
         parts = [require_tree(batch, "pad()") for batch in batches]
         lengths = [rows_to_take(part) for part in parts]
-        batches = cat_trees(parts, "error", to_leaf)
+        batches = cat_trees(parts, "error", to_leaf, meta)
     tree, sizes = _with_lengths(batches, lengths, "pad()")
     rows = padded_rows(sizes, length, side, multiple_of)
     padded = take_or_zeros(tree, rows)

@@ -76,7 +76,7 @@ class MAPPO:
         return value
 
     def update(self, rows: JointRollout) -> Losses:
-        obs, act, mask = torch.as_tensor(rows.obs), torch.as_tensor(rows.act), torch.as_tensor(rows.mask)
+        obs, act, mask = torch.as_tensor(rows.obs), torch.as_tensor(rows.act), torch.as_tensor(rows.agent_mask)
         with torch.no_grad():
             old = Categorical(logits=self.actor(obs)).log_prob(act)
             now, after = self.value(obs), self.value(torch.as_tensor(rows.obs_next)) * ~torch.as_tensor(rows.ended)
@@ -133,7 +133,9 @@ class QMIX:
             later = self.mixed(self.slow, values, after) * ~torch.as_tensor(rows.terminated)
             target = torch.as_tensor(rows.rew, dtype=torch.float32).mean(-1) + GAMMA * later
         chosen = self.nets["q"](obs).gather(-1, torch.as_tensor(rows.act)[..., None]).squeeze(-1)
-        loss = nn.functional.smooth_l1_loss(self.mixed(self.nets, chosen * torch.as_tensor(rows.mask), obs), target)
+        loss = nn.functional.smooth_l1_loss(
+            self.mixed(self.nets, chosen * torch.as_tensor(rows.agent_mask), obs), target
+        )
         self.optim.zero_grad()
         loss.backward()
         self.optim.step()

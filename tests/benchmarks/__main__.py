@@ -27,6 +27,8 @@ from .prioritized import TITLE as PRIORITIZED
 from .prioritized import measure_prioritized
 from .processes import measure_processes
 from .program_runs import measure_program_runs
+from .promises import TITLE as PROMISES
+from .promises import measure_promises
 from .ragged import TITLE as RAGGED
 from .ragged import measure_ragged
 from .report import Report
@@ -44,9 +46,9 @@ DESCRIPTIONS = {
 }
 
 TABLES = (
-    "memory", "validation", "buffers", "prioritized", "sequences", "training", "trained", "ray", "rllib", "files",
-    "import", "program", "checking", "editing", "branches", "growth", "ragged", "meta", "posttraining", "packing",
-    "processes", "compile", "audit",
+    "memory", "validation", "buffers", "prioritized", "promises", "sequences", "training", "trained", "ray", "rllib",
+    "files", "import", "program", "checking", "editing", "branches", "growth", "ragged", "meta", "posttraining",
+    "packing", "processes", "compile", "audit",
 )  # fmt: skip
 
 
@@ -88,6 +90,8 @@ def main() -> int:
         report.buffers(measure_buffers(), buffer_memory())
     if arguments.only in "prioritized" and (prioritized := measure_prioritized()):
         report.by_hand(PRIORITIZED, prioritized)
+    if arguments.only in "promises" and (promises := measure_promises()):
+        report.by_hand(PROMISES, promises)
     if arguments.only in "sequences" and (sequences := measure_sequences()):
         report.by_hand(SEQUENCES, sequences)
     if arguments.only in "training":

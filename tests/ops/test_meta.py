@@ -19,6 +19,7 @@ from typedbatch import Batch, ObsBatch, cat, convert, extend, objects, stack, va
 from typedbatch.errors import LeafError, MissingFieldError, SettingError, StructureError
 from typedbatch.pytree import register
 from typedbatch.rows import restore, union
+from typedbatch.sequences import pad
 
 
 def sampled() -> Batch:
@@ -248,10 +249,20 @@ def test_ways_out_of_differing_meta_work():
         with pytest.raises(StructureError, match=r"meta=\{'step': \.\.\.\} sets the meta of the result"):
             make(rows)
         assert make(rows, meta={"step": 3}).meta == {"step": 3}
-    with pytest.raises(StructureError, match=r"del other.meta\['step'\] leaves one out"):
-        union(one, Batch(two, a=[1]))
-    del two.meta["step"]
-    assert union(one, Batch(two, a=[1])).meta == {"step": 1}
+    other = Batch(two, a=[1])
+    other.meta.update(version=7, step=2)
+    with pytest.raises(StructureError, match=r"meta\.step.*the batches differ: 1, 2; meta='first' takes the first"):
+        union(one, other)
+    assert union(one, other, meta="first").meta == {"step": 1, "version": 7}
+    assert union(one, other, meta="drop").meta == {"version": 7}
+    assert union(one, other, meta={"step": max}).meta == {"step": 2, "version": 7}
+    assert union(one, Batch(other, meta={"version": 7, "step": None})).meta == {"step": 1, "version": 7}
+    assert (one.meta, other.meta) == ({"step": 1}, {"step": 2, "version": 7})
+    with pytest.raises(SettingError, match="meta= must be 'error', 'first', 'drop'"):
+        union(one, other, meta="last")
+    with pytest.raises(StructureError, match="meta='first' takes the first"):
+        pad([one, two])
+    assert pad([one, two], meta="first").meta == {"step": 1}
 
 
 def test_what_some_lack_is_refused_and_empty_batches_have_no_say():

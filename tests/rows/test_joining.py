@@ -42,7 +42,7 @@ def test_meta_of_both_and_fields_that_may_be_left_out():
     assert joined == Batch(x=[1, 2], ref=[5, 6], r=None, meta={"step": 3, "engine": "v1"})
     assert (one.meta, one.ref) == ({"step": 3}, None)
     two.meta["step"] = 4
-    with pytest.raises(StructureError, match=r"'meta.step': both batches have it, with different values"):
+    with pytest.raises(StructureError, match=r"'meta.step': the batches differ: 3, 4"):
         union(one, two)
 
 

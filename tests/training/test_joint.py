@@ -150,7 +150,7 @@ def test_joint_rows_are_those_of_the_agents(n_step: int):
     rows = buffer[:]
     assert rows.obs.shape == (12 // n_step * n_step, 2, 1)
     for number, name in enumerate(LENGTHS):
-        own, there = into[name][:], rows.mask[:, number]
+        own, there = into[name][:], rows.agent_mask[:, number]
         for field in ("obs", "act", "obs_next", "rew"):
             assert rows[field][there, number].tolist() == own[field].tolist()
             assert not rows[field][~there, number].any()
@@ -166,7 +166,7 @@ def test_a_rollout_of_joint_rows_is_cut_at_its_end():
     assert first.obs[:, 0, 0].tolist() == [100, 101, 102, 103, 200, 201]
     assert first.truncated.tolist() == [False] * 5 + [True]
     assert second.obs[:, 0, 0].tolist() == [202, 203, 300]
-    assert second.mask.tolist() == [[True, False], [True, False], [True, True]]
+    assert second.agent_mask.tolist() == [[True, False], [True, False], [True, True]]
     assert (second.terminated.tolist(), second.truncated.tolist()) == ([False, True, False], [False, False, True])
 
 
@@ -239,3 +239,12 @@ def test_nested_observations_are_joined():
     assert rows.obs.at[:, :, 0].tolist() == [[100, 100], [101, 101], [102, 0], [103, 0]]
     assert isinstance(Batch(rows), Batch)
     assert not isinstance(rows.obs, BatchRecord)
+
+
+def test_windows_of_joint_rows():
+    buffer = ReplayBuffer[JointRollout](50)
+    ParallelCollector(Race(), ONE).collect(buffer, 12)
+    windows, _ = buffer.sample_sequences(0, 3, stride=2)
+    assert windows.obs[:, :, 0, 0].tolist()[:2] == [[100, 101, 102], [102, 103, 0]]
+    assert windows.agent_mask.shape == (6, 3, 2)
+    assert windows.mask.tolist()[:2] == [[True] * 3, [True, True, False]]

@@ -20,7 +20,7 @@ _OWN: Final = "typedbatch"
 _OPEN_ROOMS: Final = ("audit", "bridges", "files", "json_schema", "naming", "sample_batches", "schema", "testing")
 """Modules of this package that bring batches from elsewhere, or rename fields."""
 _ADDED: Final = {
-    "buffers": ("weight",),
+    "buffers": ("is_first", "is_pad", "mask", "weight"),
     "posttraining": (
         "advantages", "attention_mask", "chosen_ids", "chosen_mask", "cu_seqlens", "input_ids", "is_weights",
         "loss_mask", "old_logp", "policy_step", "position_ids", "prompt_ids", "prompt_mask", "ref_chosen_logp",
@@ -29,8 +29,8 @@ _ADDED: Final = {
         "uid", "values",
     ),
     "training": (
-        "act", "adv", "dist", "env_id", "info", "logits", "logp_old", "obs", "obs_next", "policy", "returns", "rew",
-        "state", "t", "terminated", "truncated", "v_s", "weight",
+        "act", "adv", "agent_mask", "dist", "ended", "env_id", "info", "logits", "logp_old", "obs", "obs_next",
+        "policy", "returns", "rew", "state", "t", "terminated", "truncated", "v_s", "weight",
     ),
 }  # fmt: skip
 """Modules of this package, each with the fields that it adds to batches by itself."""

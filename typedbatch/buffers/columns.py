@@ -23,7 +23,7 @@ Lead = tuple[()] | tuple[int]
 
 
 Simple = Mapping[str, tuple["NDArray[Any] | None", "np.dtype[Any] | None", tuple[int, ...]]]
-"""Columns that store values of their own dtype and row shape unchanged: column, dtype and row shape by name."""
+"""Columns that store values of their own dtype and shape unchanged: column, dtype and shape by name."""
 
 _NOT_SIMPLE, _NESTED = (None, None, ()), (kinds.BATCH, kinds.DISTRIBUTION)
 _NONE: Simple = {}
@@ -52,16 +52,15 @@ class Plan:
         """Whether the rows lack fields that have columns, which get zeros or ``None``."""
 
     def add(self, columns: Fields, rows: Fields, path: tuple[str, ...] = (), simple: Simple = _NONE) -> None:
-        """Plan to write each field of ``rows``, and zeros or ``None`` to other columns; ``simple`` ones are fast."""
-        lead, writes, unknown = self.lead, self.writes, 0
+        """Plan to write each field of ``rows``, and zeros or ``None`` to other columns.
+
+        ``simple`` has the columns that are fast, with the shapes of all rows.
+        """
+        writes, unknown = self.writes, 0
         for name, value in rows.items():
             column, dtype, shape = simple.get(name, _NOT_SIMPLE)
             cls = type(value)
-            if (
-                (cls is ndarray or KINDS[cls] is kinds.SCALAR)
-                and value.dtype is dtype
-                and value.shape == (lead + shape if lead else shape)
-            ):
+            if (cls is ndarray or KINDS[cls] is kinds.SCALAR) and value.dtype is dtype and value.shape == shape:
                 writes.append((column, value))
                 continue
             column = columns.get(name)
@@ -140,10 +139,10 @@ def take_slots(column: Any, slots: Any) -> Any:
     return np.asarray(column).take(slots, 0)  # a memmap becomes a plain array
 
 
-def simple_columns(columns: Fields) -> Simple:
+def simple_columns(columns: Fields, lead: Lead) -> Simple:
     """Return the columns that are arrays, except for objects, of which numpy would unpack arrays and sequences."""
     arrays = {name: column for name, column in columns.items() if type(column) is ndarray}
-    return {name: (c, c.dtype, c.shape[1:]) for name, c in arrays.items() if not c.dtype.hasobject}
+    return {name: (c, c.dtype, lead + c.shape[1:]) for name, c in arrays.items() if not c.dtype.hasobject}
 
 
 def same_structure(columns: Tree) -> Tree:

@@ -22,9 +22,8 @@ from typedbatch.buffers.arguments import BufferOptions, R, as_slots, count_of, n
 from typedbatch.buffers.declared import DeclaredTypes
 from typedbatch.buffers.guard import locked, locked_at, locked_for_writing
 from typedbatch.buffers.replay import ReplayBuffer
-from typedbatch.buffers.rings import Rings, Slots
+from typedbatch.buffers.rings import Slots
 from typedbatch.buffers.state import State, state_of
-from typedbatch.buffers.storage import Memory
 from typedbatch.buffers.vector import capacities
 from typedbatch.errors import RowAssignmentError, RowIndexError, SettingError, SizeError, StorageError
 from typedbatch.protocols import BatchProtocol, PrioBatchProtocol
@@ -251,11 +250,10 @@ class PrioritizedState(State):
         """``p**alpha`` of each slot."""
         self.weight.use(self.storage.extra("priorities", self.weight.capacity))
 
-    def begin_in(self, storage: Memory, rings: Rings) -> None:
-        """Store the priorities in another storage, and let the rows of rings in it begin with the highest."""
-        self.storage, self.rings = storage, rings
-        self.weight.use(storage.extra("priorities", self.weight.capacity))
-        self.weight.put(rings.stored(), self.newest())
+    def begin(self) -> None:
+        """Store the priorities in the storage, which has none, and let all rows begin with the highest."""
+        self.weight.use(self.storage.extra("priorities", self.weight.capacity))
+        self.weight.put(self.rings.stored(), self.newest())
 
     def set_beta(self, beta: float) -> None:
         """Set ``beta``."""

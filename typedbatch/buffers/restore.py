@@ -122,7 +122,8 @@ def add_priorities(cls: type[F], path: str | os.PathLike[str], arguments: dict[s
     state = state_of(open_folder(getattr(buffers, kind.removeprefix("Prioritized")), path, "r+"))
     try:
         prioritized: Any = state_of(make_empty(cls, {**state.arguments(), **arguments}))
-        prioritized.begin_in(state.storage, state.rings)
+        prioritized.storage, prioritized.rings = state.storage, state.rings
+        prioritized.begin()
         state.storage.lay_out(prioritized.description(), state.columns, prioritized.numbers())
     finally:
         state.close()

@@ -126,8 +126,8 @@ class Rings:
     def target(self, ids: Ids) -> Any:
         """Return the slots that the next row of each ring goes into; a slice, which is fastest, if these permit it."""
         if self.equal and type(ids) is slice:
-            first, *others = self.insertion.tolist()
-            if others.count(first) == len(others):
+            first = self.insertion.item(0)
+            if not np.count_nonzero(self.insertion != first):  # faster than any()
                 return slice(first, None, self.equal)
         return self.offset[ids] + self.insertion[ids]
 
@@ -135,9 +135,8 @@ class Rings:
         """Advance the positions by one row in each of some rings, whose :meth:`target` is given."""
         if type(target) is slice:
             slots, began = np.arange(target.start, self.size, self.equal), self.offset + self.ep_start
-            lengths = self.length.tolist()
-            full = lengths.count(self.equal)
-            if full == len(lengths):
+            full = np.count_nonzero(self.length == self.equal)
+            if full == len(slots):
                 self.counts += self._row_if_full
             else:
                 self.counts += self._row
@@ -158,7 +157,7 @@ class Rings:
             self.counts[:3, ids] = counts
             self.ep_return[ids] += rew
         added = Added(slots, np.zeros(rew.shape), np.zeros(len(rew), np.intp), began)
-        if True in done.tolist():
+        if np.count_nonzero(done):
             rows = done.nonzero()[0]
             ended = rows if type(ids) is slice else ids[rows]
             added.ep_return[rows], added.ep_len[rows] = self.ep_return[ended], self.ep_len[ended]

@@ -86,8 +86,8 @@ class State:
         self.name: str = cls.__name__
         self.rings: Rings = Rings(capacities)
         self.columns: Tree = new_tree(Batch, {})
-        self.simple: Simple = {}
-        """Columns that store values of their own dtype and row shape unchanged."""
+        self.simple: tuple[tuple[()] | tuple[int], Simple] = (), {}
+        """Leading shape of the rows that were added last, and the columns that store such rows unchanged."""
         self.guard: Guard = Guard()
         self.parent: tuple[State, int] | None = None
         """If this buffer is a ring of another: the state of that one, and the slot there that is slot 0 here."""
@@ -154,8 +154,10 @@ class State:
         """Check rows, of a batch to be validated or None, add columns for new fields, and return the pending writes."""
         if not self.rings.size:
             raise SizeError(f"this {self.name} has a capacity of 0 rows, so nothing can be added")
+        if self.simple[0] != lead:
+            self.simple = lead, simple_columns(self.columns.__dict__, lead)
         plan = Plan(lead)
-        plan.add(self.columns.__dict__, fields, (), self.simple)
+        plan.add(self.columns.__dict__, fields, (), self.simple[1])
         if batch is not None and (plan.new or plan.fills or current_level() == "values"):
             declared, new = self.declaration(), {field.path[0] for field in plan.new}
             # Rows of the same structure as the columns are valid, because those that created the columns were.
@@ -194,7 +196,7 @@ class State:
     def share_columns(self) -> None:
         """Update everything that refers to the columns and positions after these objects were replaced."""
         self.guard.durable = self.durable = self.owner().storage.durable
-        self.simple = simple_columns(self.columns.__dict__)
+        self.simple = (), simple_columns(self.columns.__dict__, ())
         for ring, part in enumerate(self.parts):
             start, stop = self.rings.edges[ring : ring + 2].tolist()
             part.columns = map_leaves(self.columns, itemgetter(slice(start, stop)))

@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from typedbatch._core.lengths import equal_rows, require_tree
-from typedbatch._core.meta import meta_of, set_meta
+from typedbatch._core.meta import FieldsWithMeta, meta_of, set_meta
 from typedbatch._ops.copying import shallow
 from typedbatch._ops.equality import same_value
 from typedbatch._ops.indexing import take
-from typedbatch._ops.joined_meta import difference
+from typedbatch._ops.joined_meta import MetaRule, difference, joined_meta, require_rule
 from typedbatch.episodes import values_of
 from typedbatch.errors import StructureError
 from typedbatch.protocols import BatchProtocol
@@ -23,7 +23,7 @@ B = TypeVar("B", bound="BatchProtocol")
 _MOST_SHOWN = 3
 
 
-def union(batch: B, other: BatchProtocol, *, on: str | None = None) -> B:
+def union(batch: B, other: BatchProtocol, *, on: str | None = None, meta: MetaRule = "error") -> B:
     """Return the rows of ``batch`` with the fields of both batches. Neither argument is changed.
 
     Args:
@@ -31,6 +31,8 @@ def union(batch: B, other: BatchProtocol, *, on: str | None = None) -> B:
         other: N rows in the same order; or, with ``on``, any number of rows in any order.
         on: Name of a field of both batches, such as ``"uid"``. Each row of ``batch`` gets the fields of the one row of
             ``other`` with the same key. A row of ``other`` may be used any number of times, or not at all.
+        meta: Treatment of a key of the meta in which the batches differ, as in :meth:`typedbatch.Batch.cat`. A key that
+            one of them has is kept.
 
     Returns:
         A batch of the class of ``batch``, with its fields first. Data is shared; with ``on`` that of ``other`` is
@@ -51,25 +53,34 @@ def union(batch: B, other: BatchProtocol, *, on: str | None = None) -> B:
     elif rows != count:
         raise StructureError(f"{rows} rows cannot be joined with {count}; on= takes a field of both to join them by")
     joined: Any = shallow(mine)
-    _add_missing(joined.__dict__, shallow(theirs).__dict__, "")
-    if meta := meta_of(theirs):
-        both = dict(meta_of(mine))
-        _add_missing(both, meta, "meta.")
-        set_meta(joined, both)
+    _add_missing(joined.__dict__, shallow(theirs).__dict__)
+    require_rule(meta)
+    if more := meta_of(theirs):
+        set_meta(joined, _both_metas(meta_of(mine), more, meta))
     result: B = joined
     return result
 
 
-def _add_missing(fields: dict[str, Any], more: Mapping[str, Any], prefix: str) -> None:
+def _both_metas(mine: Mapping[str, Any], theirs: Mapping[str, Any], rule: MetaRule) -> dict[str, Any]:
+    """Return the keys of two metas; those that both have follow a rule."""
+    both = {**theirs, **{key: value for key, value in mine.items() if value is not None or key not in theirs}}
+    common = [key for key in mine if mine[key] is not None and theirs.get(key) is not None]
+    metas = [FieldsWithMeta({"": None}, {key: meta[key] for key in common}) for meta in (mine, theirs)]
+    joined = joined_meta(metas, rule)
+    for key in common:
+        del both[key]
+    return joined | both
+
+
+def _add_missing(fields: dict[str, Any], more: Mapping[str, Any]) -> None:
     """Add the fields that are missing or None, as optional fields of a record may be; others must be equal."""
     for name, value in more.items():
         own = fields.get(name)
         if own is None:
             fields[name] = value
         elif value is not None and own is not value and not same_value(own, value):
-            hint = f"; del other.meta[{name!r}] leaves one out" if prefix else "; rename or leave out one"
-            text = f"both batches have it, with different values{difference(own, value)}{hint}"
-            raise StructureError(text, prefix + name)
+            text = f"both batches have it, with different values{difference(own, value)}; rename or leave out one"
+            raise StructureError(text, name)
 
 
 def _positions(wanted: Sequence[Any], available: Sequence[Any], on: str) -> NDArray[np.intp]:

@@ -31,7 +31,7 @@ class JointRollout(RolloutBatch[Array, Obs_co, Act_co], Generic[Obs_co, Act_co])
 
     rew: Array
     """Reward of each agent, ``(N, A)``."""
-    mask: NDArray[np.bool_]
+    agent_mask: NDArray[np.bool_]
     """Whether each agent acts in the step, ``(N, A)``."""
     ended: NDArray[np.bool_]
     """Whether each agent was terminated in the step, so that no value follows for it, ``(N, A)``."""
@@ -119,7 +119,7 @@ def joined(parts: Mapping[Any, AgentRows], steps: int, infos: Sequence[str], end
     over = np.zeros(steps, bool)
     over[list(ends)] = True
     terminated = over & ~flags["truncated"].any(1) & flags["terminated"].any(1)
-    fields.update(terminated=terminated, truncated=over & ~terminated, mask=mask, ended=flags["terminated"])
+    fields.update(terminated=terminated, truncated=over & ~terminated, agent_mask=mask, ended=flags["terminated"])
     return JointRollout(**fields)
 
 

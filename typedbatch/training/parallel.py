@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar, overload
 
 import numpy as np
 from numpy import ndarray
@@ -18,14 +18,14 @@ from typedbatch.buffers import ReplayBuffer
 from typedbatch.buffers.guard import prepare_change
 from typedbatch.buffers.state import state_of
 from typedbatch.errors import EnvironmentFailedError, LeafError, SettingError, StructureError
-from typedbatch.protocols import ActBatchProtocol
+from typedbatch.protocols import ActBatchProtocol, ActStateBatchProtocol
 from typedbatch.records import ObsBatch, RolloutBatch
 from typedbatch.training.add_rollout import ContinuityToken, add_rollout, require_rings
 from typedbatch.training.agent_rows import AgentRows, JointRollout, joined, stacked
 from typedbatch.training.block import rollout_class
-from typedbatch.training.collector import count_of, require_one_of
+from typedbatch.training.collector import AS, B, R_co, count_of, require_one_of
 from typedbatch.training.infos import Infos
-from typedbatch.training.policy import ObsStateBatch, Policy, RecurrentPolicy
+from typedbatch.training.policy import A, ObsStateBatch, Policy, RecurrentPolicy
 from typedbatch.training.stats import CollectStats
 
 T = TypeVar("T")
@@ -50,7 +50,7 @@ class ParallelEnv(Protocol):
         ...
 
 
-class ParallelCollector:
+class ParallelCollector(Generic[R_co]):
     """A collector of the steps of several agents, each of which has its own policy and its own buffer.
 
     Each call continues where the last one stopped. Policies are called without gradients, with a row for each agent
@@ -76,14 +76,51 @@ class ParallelCollector:
             ``state_in`` without ``state``; or ``infos`` is not a list of names.
     """
 
+    @overload
+    def __init__(
+        self: ParallelCollector[RolloutBatch], env: ParallelEnv,
+        policies: Mapping[Any, Policy[ActBatchProtocol[Any, Any]]], *, infos: Sequence[str] = ...,
+    ) -> None: ...  # fmt: skip
+    @overload
+    def __init__(
+        self: ParallelCollector[RolloutBatch], env: ParallelEnv,
+        policies: Mapping[Any, RecurrentPolicy[ActStateBatchProtocol[Any, Any]]], *, state: Any,
+        infos: Sequence[str] = ...,
+    ) -> None: ...  # fmt: skip
+    @overload
+    def __init__(
+        self: ParallelCollector[B], env: ParallelEnv,
+        policies: Mapping[Any, Policy[ActBatchProtocol[Any, Any]]], *, rollout: type[B], infos: Sequence[str] = ...,
+    ) -> None: ...  # fmt: skip
+    @overload
+    def __init__(
+        self: ParallelCollector[B], env: ParallelEnv,
+        policies: Mapping[Any, RecurrentPolicy[ActStateBatchProtocol[Any, Any]]], *, state: Any, rollout: type[B],
+        infos: Sequence[str] = ...,
+    ) -> None: ...  # fmt: skip
+    @overload
+    def __init__(
+        self, env: ParallelEnv, policies: Mapping[Any, Policy[A]], record: Callable[[RolloutBatch, A], R_co], *,
+        infos: Sequence[str] = ...,
+    ) -> None: ...  # fmt: skip
+    @overload
+    def __init__(
+        self, env: ParallelEnv, policies: Mapping[Any, Policy[A]], record: Callable[[B, A], R_co], *,
+        rollout: type[B], infos: Sequence[str] = ...,
+    ) -> None: ...  # fmt: skip
+    @overload
+    def __init__(
+        self, env: ParallelEnv, policies: Mapping[Any, RecurrentPolicy[AS]], record: Callable[[B, AS], R_co], *,
+        state: Any, rollout: type[B], infos: Sequence[str] = ...,
+    ) -> None: ...  # fmt: skip
     def __init__(
         self,
         env: ParallelEnv,
-        policies: Mapping[Any, Policy[ActBatchProtocol[Any, Any]] | RecurrentPolicy[Any]],
-        record: Callable[[Any, Any], Any] | None = None,
+        policies: Mapping[Any, Any],
+        record: Any = None,
         *,
         state: Any = None,
-        rollout: type[RolloutBatch[Any, Any, Any]] = RolloutBatch,
+        rollout: Any = RolloutBatch,
         infos: Sequence[str] = (),
     ) -> None:
         self.env: ParallelEnv = env
@@ -132,7 +169,7 @@ class ParallelCollector:
 
     def collect(
         self,
-        into: Mapping[Any, ReplayBuffer[Any, Any]] | ReplayBuffer[Any, Any],
+        into: Mapping[Any, ReplayBuffer[R_co, Any]] | ReplayBuffer[JointRollout[Any, Any], Any],
         n_step: int | None = None,
         n_episode: int | None = None,
     ) -> dict[Any, CollectStats]:

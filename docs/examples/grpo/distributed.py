@@ -7,7 +7,7 @@ import sys
 
 import torch
 import torch.distributed as dist
-from torch.multiprocessing.spawn import start_processes
+from torch.multiprocessing.spawn import start_processes  # pyright: ignore[reportUnknownVariableType]  # torch does not say what it takes
 
 from advantages import GROUP
 from learning import EPOCHS, add_gradients, make_optimizer, prepare, step
@@ -55,7 +55,8 @@ def train(rank: int, port: int, seed: int, steps: int) -> None:
         model.version += 1
         if rank == 0 and number % 10 == 0:
             print(f"step {number}, mean reward {batch.rewards.mean():.2f}, {batch.calls.float().mean():.2f} calls")
-    dist.barrier()  # The first process has what the others meet at.
+    # The first process has what the others meet at.
+    dist.barrier()  # pyright: ignore[reportUnknownMemberType]  # torch does not say what it takes
     dist.destroy_process_group()
 
 

@@ -46,7 +46,6 @@ _NO_BOUND: Final = "members of the bound of a type variable are not looked for, 
 _NO_DEFAULTS: Final = "defaults of type variables are not known, so that fields which have one for their type have none"
 _NO_ALIAS: Final = "behind Python 3.11 numpy's NDArray is taken for a value, so that what it annotates has no type"
 _ANY_FIRST: Final = "members of the type Any, which every batch has, stand before the others"
-_SAMPLED: Final = "for that reason no field is offered; for `ReplayBuffer[RolloutBatch, RolloutBatch]` they are"
 _INIT: Final = "a base with brackets hides dataclass_transform, so that keywords and signature are those of `Batch`"
 
 
@@ -93,7 +92,6 @@ EXCEPTIONS: Final[Mapping[str, Mapping[Question, Mapping[str, Known]]]] = {
     "jedi": {
         untyped_offers: _JEDI_UNTYPED,
         untyped_hovers: _fields(_GENERIC, _NO_DEFAULTS),
-        not_offered: {"sampled": Known(FIELDS, _SAMPLED)},
         keywords_not_ahead: _keywords(_INIT),
         later_keywords_not_offered: _keywords(_INIT, "obs", "act"),
         begun_keyword_not_offered: {call: Known(("terminated",), _INIT) for call in CALLS},

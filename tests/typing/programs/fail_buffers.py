@@ -41,7 +41,7 @@ def wrong(rollout: RolloutBatch, plain: ReplayBuffer[RolloutBatch], goals: GoalR
     buffer.sample(4, dtype=torch.float32)  # E: dtype-of-no-tensors
     buffer.sample_sequences(4, 3)[0].mask  # E: mask-of-rows: mask
     buffer.sample_sequences(4)  # E: no-length
-    buffer.sample_sequences(4, 3, burnin=1)  # E: misspelt-option-of-windows: burnin
+    buffer.sample_sequences(4, 3, burnin=1)  # E: misspelt-option-of-windows
     buffer.sample_sequences(4, 3, into=RolloutBatch[Tensor])[0].mask  # E: mask-of-rows: mask
     VectorReplayBuffer[GoalRollout](20, 2, stack_nmu=4)  # E: misspelt-option: stack_nmu [not: ty]
     VectorReplayBuffer[GoalRollout](20)  # E: no-rings
