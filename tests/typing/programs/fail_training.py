@@ -117,6 +117,13 @@ def policies(envs: Envs, env: Env[Any, Any], list_of_envs: list[Env[Any, Any]], 
 def several(env: ParallelEnv, actor: Actor) -> None:
     ParallelCollector(env, {"cat": actor.reads_rewards}).collect({}, 5)  # E: policy-reads-rewards
     ParallelCollector(env, {"cat": actor.greedy}).collect({"cat": ReplayBuffer[GoalRollout](9)}, 5)  # E: buffer-of-goals
+    ParallelCollector(env, {"cat": actor.sample}, record).collect({"cat": ReplayBuffer[GoalRollout](9)}, 5)  # E: buffer-of-goals
+    collector = ParallelCollector(env, {"cat": actor.greedy})
+    collector.collect(ReplayBuffer[GoalRollout](9), 5)  # E: buffer-of-goals
+    collector.rollout()  # E: no-steps
+    collector.rollout(5).adv  # E: field-of-a-later-stage: adv
+    collector.evaluate()  # E: no-episodes
+    ParallelCollector(env, {"cat": actor.greedy}, record)  # E: policy-lacks-what-record-takes
 
 
 def collecting(envs: Envs, actor: Actor) -> None:

@@ -29,6 +29,7 @@ from typedbatch.training import (
     BufferSource,
     Collector,
     CollectStats,
+    JointRollout,
     Losses,
     ObsStateBatch,
     ParallelCollector,
@@ -177,6 +178,24 @@ def with_columns(envs: Envs, actor: Actor) -> None:
 def several(env: ParallelEnv, actor: Actor) -> None:
     stats = ParallelCollector(env, {"cat": actor.greedy}).collect({"cat": ReplayBuffer[RolloutBatch](9)}, 5)
     assert_type(stats["cat"], CollectStats)
+
+
+def jointly(env: ParallelEnv, actor: Actor) -> None:
+    def policy(batch: ObsStateBatch) -> ActStateBatch:
+        return ActStateBatch(act=batch.obs, state=batch.obs)
+
+    def keep(rollout: Steps, out: ActStateBatch) -> Recurrent:
+        return extend(rollout, Recurrent, state_out=out.state)
+
+    collector = ParallelCollector(env, {"cat": actor.greedy, "dog": actor.greedy})
+    assert_type(collector.rollout(10), JointRollout[Any, Any])
+    assert_type(collector.rollout(10).agent_mask, NDArray[np.bool_])
+    assert_type(collector.collect(ReplayBuffer[JointRollout](9), n_episode=2), dict[Any, CollectStats])
+    assert_type(collector.evaluate(2, seed=3)["dog"].mean, float)
+    ParallelCollector(env, {"cat": actor.sample}, record).collect({"cat": ReplayBuffer[Rollout](9)}, 5)
+    ParallelCollector(env, {"cat": actor.greedy}, rollout=Steps).collect({"cat": ReplayBuffer[Steps](9)}, 5)
+    recurrent = ParallelCollector(env, {"cat": policy}, keep, state=np.zeros(8), rollout=Steps)
+    recurrent.collect({"cat": ReplayBuffer[Recurrent](9)}, n_episode=1)
 
 
 class Sight(BatchRecord):
