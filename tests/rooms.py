@@ -81,12 +81,12 @@ def folders() -> list[str]:
 def table() -> str:
     """The rooms in their order, and the modules of each folder in theirs."""
     known, sizes = modules(), sizes_of_rooms()
-    lines = ["```", f"{'':17}modules  lines"]
+    lines = ["```", f"{'':17}modules   lines"]
     for row in ORDER:
         lines += [f"{_shown(name, known[name]):17}{_columns(sizes[name])}  {_summary(known[name])}" for name in row]
     lines += [f"{'all':17}{_columns(_sum(sizes.values()))}", "```", ""]
     tests = sizes_of_tests()
-    lines += ["The tests, by what they test:", "", "```", f"{'':17}modules  lines"]
+    lines += ["The tests, by what they test:", "", "```", f"{'':17}modules   lines"]
     lines += [f"{name:17}{_columns(size)}" for name, size in tests.items()]
     lines += [
         f"{'all':17}{_columns(_sum(tests.values()))}",
@@ -139,7 +139,7 @@ def _sum(sizes: Iterable[Size]) -> Size:
 
 def _columns(size: Size) -> str:
     """Return two columns; lines are rounded, so that not every change is one of the page."""
-    return f"{size[0]:7}{-(-size[1] // 100) * 100:7,}"
+    return f"{size[0]:7}{-(-size[1] // 100) * 100:8,}"
 
 
 def _shown(name: str, path: Path) -> str:
