@@ -59,7 +59,7 @@ def network(inputs: int, outputs: int) -> nn.Sequential:
 
 
 class MAPPO:
-    """One actor for all agents, and a critic of the observations of all."""
+    """Actor that all agents share, and critic that sees the observations of all of them."""
 
     def __init__(self) -> None:
         self.actor, self.critic = network(FEATURES, 3), network(FEATURES * len(AGENTS), 1)

@@ -1,4 +1,4 @@
-"""What adding rows costs, promise by promise, beside SB3's ``ReplayBuffer.add``, which makes none of them.
+"""What adding rows costs, promise by promise, beside SB3's ``ReplayBuffer.add``, which has none of them.
 
 A transition: obs and obs_next float32 (8,), act int64, rew float64, terminated, truncated. SB3 stores ``done`` alone.
 """

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tests.training.test_parallel import LENGTHS, POLICIES, Race, buffers, obs_of
+from tests.training.test_parallel import LENGTHS, POLICIES, NestedRace, Race, buffers, obs_of
 from typedbatch import ActBatch, Batch, BatchRecord, RolloutBatch, checking, errors, extend
 from typedbatch.buffers import ReplayBuffer, VectorReplayBuffer
 from typedbatch.training import JointRollout, ParallelCollector
@@ -225,17 +225,8 @@ def test_other_columns_are_refused():
 
 
 def test_nested_observations_are_joined():
-    class Nested(Race):
-        def reset(self, seed: int | None = None, options: Any = None) -> Any:
-            obs, info = super().reset(seed, options)
-            return {name: {"at": value} for name, value in obs.items()}, info
-
-        def step(self, actions: Any) -> Any:
-            obs, *rest = super().step(actions)
-            return {name: {"at": value} for name, value in obs.items()}, *rest
-
     policy = {name: lambda batch: ActBatch(act=np.zeros(len(batch.obs.at), np.int64)) for name in LENGTHS}
-    rows = ParallelCollector(Nested(), policy).rollout(4)
+    rows = ParallelCollector(NestedRace(), policy).rollout(4)
     assert rows.obs.at[:, :, 0].tolist() == [[100, 100], [101, 101], [102, 0], [103, 0]]
     assert isinstance(Batch(rows), Batch)
     assert not isinstance(rows.obs, BatchRecord)

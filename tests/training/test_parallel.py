@@ -67,6 +67,18 @@ class Race(ParallelEnv[str, Any, Any]):
         return out
 
 
+class NestedRace(Race):
+    """The same with observations in dicts."""
+
+    def reset(self, seed: int | None = None, options: Any = None) -> Any:
+        obs, info = super().reset(seed, options)
+        return {name: {"at": value} for name, value in obs.items()}, info
+
+    def step(self, actions: Any) -> Any:
+        obs, *rest = super().step(actions)
+        return {name: {"at": value} for name, value in obs.items()}, *rest
+
+
 def first(batch: Any) -> ActBatch:
     assert batch.obs.shape == (1, 1)
     batch.obs[:] = -1
@@ -154,20 +166,11 @@ def test_a_buffer_that_refuses_rows_leaves_no_gap():
 
 
 def test_buffers_with_caches_and_rows_in_dicts():
-    class Nested(Race):
-        def reset(self, seed: int | None = None, options: Any = None) -> Any:
-            obs, info = super().reset(seed, options)
-            return {name: {"at": value} for name, value in obs.items()}, info
-
-        def step(self, actions: Any) -> Any:
-            obs, *rest = super().step(actions)
-            return {name: {"at": value} for name, value in obs.items()}, *rest
-
     def policy(batch: Any) -> ActBatch:
         return ActBatch(act=np.zeros((1, *batch.obs.at.shape[1:]), np.int64)[:, 0])
 
     into: Any = {name: CachedReplayBuffer(ReplayBuffer(20), 1, 10) for name in LENGTHS}
-    ParallelCollector(Nested(), dict.fromkeys(LENGTHS, policy)).collect(into, 6)
+    ParallelCollector(NestedRace(), dict.fromkeys(LENGTHS, policy)).collect(into, 6)
     assert into["long"][:].obs.at[:4, 0].tolist() == [100, 101, 102, 103]
 
 

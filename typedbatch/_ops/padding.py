@@ -149,8 +149,7 @@ def fill_absent(tree: Tree, absent: NDArray[np.bool_], value: float | Mapping[st
             if KINDS[type(leaf)] not in (kinds.ARRAY, kinds.TENSOR):
                 raise RowAssignmentError(f"{describe(leaf)} cannot be filled with {number!r}")
             wanted = number if is_objects(leaf) else fitted(leaf, np.asarray(number))
-            is_tensor = KINDS[type(leaf)] is kinds.TENSOR
-            leaf[torch_side().torch.from_numpy(absent).to(leaf.device) if is_tensor else absent] = wanted
+            leaf[_mask_for(leaf, absent)] = wanted
 
 
 def zero_absent(fields: Mapping[str, Any], absent: NDArray[np.bool_]) -> None:
@@ -159,6 +158,11 @@ def zero_absent(fields: Mapping[str, Any], absent: NDArray[np.bool_]) -> None:
         return
     for _, leaf in leaves(fields):
         if KINDS[type(leaf)] is kinds.TENSOR:
-            leaf[torch_side().torch.from_numpy(absent).to(leaf.device)] = 0
+            leaf[_mask_for(leaf, absent)] = 0
         elif KINDS[type(leaf)] is kinds.ARRAY:
             leaf[absent] = blank(leaf, (1, *leaf.shape[absent.ndim :]))
+
+
+def _mask_for(leaf: Any, absent: NDArray[np.bool_]) -> Any:
+    """Return a mask that a leaf can be indexed by: of its device for a tensor."""
+    return torch_side().torch.from_numpy(absent).to(leaf.device) if KINDS[type(leaf)] is kinds.TENSOR else absent

@@ -27,7 +27,6 @@ S_co = TypeVar("S_co", bound=BatchProtocol, covariant=True)
 _OF_FIRST_ROWS: Final = "state_in"
 """Field of which a window has the value of its first row alone: the state that a recurrent policy began with."""
 
-
 _OF_WINDOWS: Final = ("mask", "is_pad", "is_first")
 """Fields of windows that rows do not have."""
 
@@ -85,7 +84,7 @@ class WindowedBuffer(Generic[S_co]):
             row next to it that is there.
 
         Raises:
-            EmptyBufferError: There is no such window.
+            EmptyBufferError: The buffer is empty; or, without ``pad``, no episode has ``length`` stored rows.
             StructureError: The rows have a field ``mask``, ``is_pad`` or ``is_first``.
             SizeError: ``batch_size``, ``length``, ``burn_in`` or ``stride`` is too low or no whole number, or windows
                 are larger than arrays can be.

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from typing_extensions import TypeVar
 
 from typedbatch._core.level import current_level
-from typedbatch._ops.padding import zero_absent
+from typedbatch._ops.padding import NO_ROW, take_or_zeros
 from typedbatch._space_values import nested
 from typedbatch._typing import Array
 from typedbatch.batch import Batch
@@ -32,23 +32,23 @@ class JointRollout(RolloutBatch[Array, Obs_co, Act_co], Generic[Obs_co, Act_co])
     rew: Array
     """Reward of each agent, ``(N, A)``."""
     agent_mask: NDArray[np.bool_]
-    """Whether each agent acts in the step, ``(N, A)``."""
+    """True for the agents that act in the step, ``(N, A)``."""
     ended: NDArray[np.bool_]
-    """Whether each agent was terminated in the step, so that no value follows for it, ``(N, A)``."""
+    """True for the agents that were terminated in the step, after which they have no value, ``(N, A)``."""
 
 
 class AgentRows:
     """The steps of an agent within a call.
 
     Args:
-        number: Number of the episode at the begin of the call.
+        number: Number of the episode at the beginning of the call.
     """
 
     def __init__(self, number: int) -> None:
         self.number: int = number
-        """Number of the episode of the first row, or of the one at the begin of the call."""
+        """Number of the episode of the first row, or of the one at the beginning of the call."""
         self.is_over: bool = False
-        """Whether the episode that an earlier call began has ended, before the agent had a row in this call."""
+        """Whether the episode of an earlier call has ended before the first row of the agent in this call."""
         self.steps: list[int] = []
         """Numbers of the steps of the call in which the agent acted."""
         self.columns: dict[str, list[Any]] = {
@@ -100,17 +100,15 @@ def joined(parts: Mapping[Any, AgentRows], steps: int, infos: Sequence[str], end
         mask[part.steps, number] = True
         if not part.steps:
             continue
-        at = np.zeros(steps, np.intp)
+        at = np.full(steps, NO_ROW, np.intp)
         at[part.steps] = np.arange(len(part))
-        rollout = Batch(part.rollout(RolloutBatch, agent, infos))[at]
-        zero_absent(rollout.__dict__, ~mask[:, number])
+        rollout: Batch = take_or_zeros(Batch(part.rollout(RolloutBatch, agent, infos)), at)
         for name, value in rollout.__dict__.items():
             rows.setdefault(name, []).append((number, value))
     fields: dict[str, Any] = {}
     for name, found in rows.items():
         values: dict[int, Any] = dict(found)
-        blank = Batch(x=found[0][1]).copy()
-        every = [values[number] if number in values else _zeros(blank) for number in range(len(parts))]
+        every = [values[number] if number in values else _zeros(found[0][1]) for number in range(len(parts))]
         try:
             fields[name] = Batch.stack([Batch(x=value) for value in every], axis=1)["x"]
         except Exception as error:
@@ -123,11 +121,10 @@ def joined(parts: Mapping[Any, AgentRows], steps: int, infos: Sequence[str], end
     return JointRollout(**fields)
 
 
-def _zeros(batch: Batch) -> Any:
-    """Return zeros in the place of a field of a batch."""
-    copy = Batch(batch, copy=True)
-    zero_absent(copy.__dict__, np.ones(len(batch), bool))
-    return copy["x"]
+def _zeros(like: Any) -> Any:
+    """Return as many rows of zeros as a field has."""
+    batch = Batch(x=like)
+    return take_or_zeros(batch, np.full(len(batch), NO_ROW, np.intp))["x"]
 
 
 def stacked(values: list[Any]) -> Any:

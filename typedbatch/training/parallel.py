@@ -315,7 +315,7 @@ class ParallelCollector(Generic[R_co]):
             rows = values[0][None].copy() if len(values) == 1 and type(values[0]) is ndarray else stacked(values)
             fields: dict[str, Any] = {"obs": rows, "info": Batch()}
             if self._states:
-                fields["state"] = _as_rows([self._states[agent] for agent in agents])
+                fields["state"] = stacked([self._states[agent] for agent in agents])
             out = self._policies[agents[0]](new_tree(ObsStateBatch if self._states else ObsBatch, fields))
             act = self._actions(out, len(agents))
             for row, agent in enumerate(agents):
@@ -406,11 +406,6 @@ class _Call:
         self.parts: dict[Any, AgentRows] = parts
         self.count = 0
         self.ends: list[int] = []
-
-
-def _as_rows(states: list[Any]) -> Any:
-    """Return states of agents as rows."""
-    return Batch.stack([Batch(state=state) for state in states])["state"]
 
 
 def _call(function: Callable[..., T], *args: Any, **kwargs: Any) -> T:

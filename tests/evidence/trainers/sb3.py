@@ -48,7 +48,7 @@ class Ppo:
         return Batch(batch, adv=torch.as_tensor(buffer.advantages), returns=torch.as_tensor(buffer.returns))
 
     def update(self, batch: Any) -> None:
-        """Train with rows, in minibatches that are no copies of arrays."""
+        """Train on minibatches of the batch itself, as those of the buffer are copies of arrays."""
 
         def get(size: int) -> Iterator[Any]:
             for part in batch.split(size):

@@ -26,7 +26,7 @@ REPLACED = {
     "open_instruct.environments open_instruct.ground_truth_utils open_instruct.olmo_core_utils",
     "prime_rl": "verifiers prime_rl.configs prime_rl.transports prime_rl.utils",
 }
-"""What is replaced for a driver: packages that are not installed, and modules of the trainer itself."""
+"""Packages that are not installed, and modules of the trainer itself, which are replaced for a driver."""
 
 
 def answer(name: str) -> Any:
