@@ -13,7 +13,7 @@ BUDGET = {
     "_validation": (6, 1080),
     "audit": (25, 6670),
     "bridges": (27, 3560),
-    "buffers": (20, 5560),
+    "buffers": (20, 5580),
     "cli": (8, 1090),
     "files": (6, 1420),
     "mypy": (30, 3830),

@@ -19,7 +19,7 @@ import torch
 
 from typedbatch import Batch
 from typedbatch.buffers import PrioritizedReplayBuffer, ReplayBuffer, VectorReplayBuffer, compute_nstep_return
-from typedbatch.buffers.incoming import add_one, normalize_rows
+from typedbatch.buffers.incoming import add_one, check_rows
 from typedbatch.buffers.state import state_of
 
 from .floors import Fields
@@ -187,8 +187,7 @@ def _locks(own: Any, rows: list[Any]) -> list[Row]:
     state = state_of(own)
 
     def add(row: Any) -> Any:
-        fields, done, rew = normalize_rows(state, row, ())
-        return add_one(state, state.plan(row, fields, ()), rew, done)
+        return add_one(state, *check_rows(state, row, ()))
 
     draw: Any = vars(ReplayBuffer)["sample_indices"].__wrapped__
 

@@ -10,6 +10,8 @@ from typing import Annotated, Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import example, given
+from hypothesis import strategies as st
 from jaxtyping import Shaped
 
 from tests.buffers.helpers import (
@@ -32,6 +34,7 @@ from tests.buffers.helpers import (
 )
 from typedbatch import Batch, BatchRecord, Sorted, checking, errors
 from typedbatch.buffers import CachedReplayBuffer, PrioritizedReplayBuffer, ReplayBuffer, VectorReplayBuffer
+from typedbatch.buffers.state import state_of
 from typedbatch.errors import FieldNameError, RowAssignmentError, StorageError
 
 BAD: dict[str, tuple[str, Any]] = {
@@ -94,6 +97,49 @@ def test_rows_that_do_not_fit_are_an_error_that_names_the_field_and_changes_noth
     assert_same(contents(buffer), contents(twin))
 
 
+VALUES: dict[str, list[Any]] = {
+    "obs": [np.zeros(2), np.ones(2, np.float32), np.zeros(3), np.ma.masked_array([1.0, 2.0], [True, False]), [1, 2]],
+    "act": [np.array(1), np.array(1.0), np.array(0.5), np.array([1]), torch.tensor(1), None],
+    "rew": [np.array(1.0), np.array(1), np.array(1.0, ">f8"), np.float32(2), np.zeros(2), "much"],
+    "terminated": [np.array(True), np.array(1), np.array(2), np.array([False]), torch.tensor(True), None],
+    "truncated": [np.array(False), np.array(0.0), np.zeros((1, 1), bool)],
+    "obs_next": [np.ones(2), np.ones(2, np.int8), np.zeros((1, 2)), Batch(a=np.zeros(2))],
+    "done": [np.array(True), np.array(False), np.zeros(3)],
+    "new": [np.array(1.0), np.zeros(2)],
+}
+"""Values for a row; the first of each field is stored unchanged."""
+
+
+ABSENT = object()
+PLAIN = {name: VALUES[name][0] for name in [*VALUES][:6]}
+PAIRS = [(name, value) for name, values in VALUES.items() for value in [*values, ABSENT]]
+
+
+@pytest.mark.filterwarnings("ignore:with ignore_obs_next=True")
+@given(
+    rows=st.lists(st.lists(st.sampled_from(PAIRS), max_size=2).map(lambda pairs: PLAIN | dict(pairs)), max_size=5),
+    options=st.sampled_from([{}, {}, {"ignore_obs_next": True}]),
+    many=st.booleans(),
+)
+@example([PLAIN | {"done": np.array(True), "obs_next": ABSENT}], {}, False)
+def test_rows_that_are_stored_unchanged_are_checked_and_added_as_others_are(rows, options, many):
+    outcomes: list[dict[str, Any]] = []
+    for shortcut in (True, False):
+        buffer: Any = VectorReplayBuffer(4, 2, **options) if many else ReplayBuffer(2, **options)
+        state = state_of(buffer)
+        state.stores_all &= shortcut
+        outcomes.append({"counts": state.rings.counts})
+        for number, fields in enumerate([PLAIN, *rows, *rows[:1]]):
+            one: Any = Batch({name: value for name, value in fields.items() if value is not ABSENT})
+            try:
+                added = buffer.add(Batch.stack([one] * 2) if many else one)
+                outcomes[-1] |= {f"{number}.{name}": column for name, column in added._asdict().items()}
+            except errors.TypedBatchError as error:
+                outcomes[-1][str(number)] = f"{type(error)}: {error}"
+        outcomes[-1]["columns"] = state.columns
+    assert_same(*outcomes)
+
+
 @pytest.mark.parametrize("absent", ["obs", "act", "rew", "terminated", "truncated"])
 @every_buffer
 def test_a_required_field_that_is_missing_is_named(name, absent):
@@ -117,9 +163,9 @@ def test_values_that_another_dtype_holds_exactly_are_taken():
 
 
 def test_rewards_keep_their_precision_and_whole_numbers_become_doubles():
-    for given, kept in ((np.float32, np.float32), (np.float64, np.float64), (np.int64, np.float64), (bool, np.float64)):
+    for dtype, kept in ((np.float32, np.float32), (np.float64, np.float64), (np.int64, np.float64), (bool, np.float64)):
         buffer = ReplayBuffer(2)
-        buffer.add(transition(1, rew=given(1)))
+        buffer.add(transition(1, rew=dtype(1)))
         assert buffer.rew.dtype == kept
 
 
@@ -445,11 +491,14 @@ def test_a_truncated_row_without_obs_next_causes_a_warning(name, way, tmp_path):
     assert stored.options["ignore_obs_next"] is False
 
 
-def test_a_warning_that_is_an_error_leaves_the_buffer_as_it_was():
-    buffer = held(ReplayBuffer(4, ignore_obs_next=True), transition(0))
+@pytest.mark.parametrize("make", [transition, step])
+def test_a_warning_that_is_an_error_leaves_the_buffer_as_it_was(make):
+    truncated = make(1, truncated=True)
+    del truncated["obs_next"]
+    buffer = held(ReplayBuffer(4, ignore_obs_next=True), make(0))
     for _ in range(2):
         with pytest.raises(UserWarning, match="with ignore_obs_next=True"):
-            buffer.add(transition(1, truncated=True))
+            buffer.add(truncated)
         with pytest.raises(UserWarning, match="with ignore_obs_next=True"):
             buffer.truncate_episodes()
     assert (len(buffer), buffer.done.any()) == (1, False)

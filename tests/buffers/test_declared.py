@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Generic
+from typing import Annotated, Any, Generic
 
 import numpy as np
 import pytest
 import torch
+from annotated_types import Ge
 from jaxtyping import Float32, Int
 from torch import Tensor
 from typing_extensions import TypeVar
@@ -35,6 +36,13 @@ class Step(BatchRecord):
     terminated: Array
     truncated: Array
     goal: Float32[Array, "N 2"]
+
+
+class Positive(BatchRecord):
+    obs: Array
+    act: Array
+    rew: Annotated[Array, Ge(0)]
+    terminated: Array
 
 
 class PrioStep(Step):
@@ -135,6 +143,16 @@ class TestWhatIsAdded:
         with checking("off"):
             buffer.add(Batch(**fields(goal=np.ones(3, np.float32))))
         assert buffer[:].goal.shape == (1, 3)
+
+    @pytest.mark.parametrize("make", [ReplayBuffer, PrioritizedReplayBuffer])
+    def test_values_of_every_row_are_checked_at_the_level_of_values(self, make):
+        more = {"alpha": 0.6, "beta": 0.4} if make is PrioritizedReplayBuffer else {}
+        buffer = make[Positive](4, **more)
+        buffer.add(step(0))
+        with checking("values"), pytest.raises(SchemaError, match=r"batch\.rew"):
+            buffer.add(step(-1))
+        buffer.add(step(-1))
+        assert buffer[:].rew.tolist() == [0, -1]
 
 
 class TestWhatIsSampled:

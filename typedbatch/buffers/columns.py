@@ -29,6 +29,17 @@ _NOT_SIMPLE, _NESTED = (None, None, ()), (kinds.BATCH, kinds.DISTRIBUTION)
 _NONE: Simple = {}
 
 
+def writes_unchanged(columns: Simple, rows: Fields) -> list[tuple[Any, Any]]:
+    """Return the writes of rows all of whose values are stored unchanged; of other rows, none."""
+    writes: list[tuple[Any, Any]] = []
+    for name, value in rows.items():  # hot path: the least that finds out whether a value fits its column
+        column, dtype, shape = columns.get(name, _NOT_SIMPLE)
+        if type(value) is not ndarray or value.dtype is not dtype or value.shape != shape:
+            return []
+        writes.append((column, value))
+    return writes
+
+
 class NewField(NamedTuple):
     """A field that has no column yet."""
 
@@ -44,9 +55,9 @@ class Plan:
 
     __slots__ = ("fills", "lead", "new", "writes")
 
-    def __init__(self, lead: Lead) -> None:
+    def __init__(self, lead: Lead, writes: list[tuple[Any, Any]]) -> None:
         self.lead: Lead = lead
-        self.writes: list[tuple[Any, Any]] = []
+        self.writes: list[tuple[Any, Any]] = writes
         self.new: list[NewField] = []
         self.fills: bool = False
         """Whether the rows lack fields that have columns, which get zeros or ``None``."""
@@ -98,9 +109,8 @@ class Plan:
         """Return a plan of some of the rows, or this plan if those are all rows in their order."""
         if self.lead == (len(rows),) and (rows[1:] > rows[:-1]).all():
             return self
-        out = Plan((len(rows),))
-        out.writes = [(column, value[rows] if np.ndim(value) else value) for column, value in self.writes]
-        return out
+        writes = [(column, value[rows] if np.ndim(value) else value) for column, value in self.writes]
+        return Plan((len(rows),), writes)
 
     def write(self, slots: Any) -> None:
         """Write all rows: a single row to a slot, several rows to an array of slots or a slice."""

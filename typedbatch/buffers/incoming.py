@@ -25,8 +25,9 @@ from numpy.typing import NDArray
 from typedbatch._core import kinds
 from typedbatch._core.kinds import KINDS, Tree, describe, leading_shape, mask_obstacle, new_tree, object_array
 from typedbatch._core.lengths import require_tree
+from typedbatch._core.level import current_level
 from typedbatch._ops.conversion import leaf_to_numpy, map_leaves
-from typedbatch.buffers.columns import Fields, Lead, Plan
+from typedbatch.buffers.columns import Fields, Lead, Plan, writes_unchanged
 from typedbatch.buffers.rings import Added, Slots
 from typedbatch.errors import LeafError, MissingFieldError, RowAssignmentError, StructureError
 
@@ -58,8 +59,7 @@ def add_one(state: State, plan: Plan, rew: NDArray[Any], done: NDArray[np.bool_]
 
 def add_rows(state: State, batch: Any, ids: Any, rows: int) -> Added:
     """Check rows, at least one, and add them to the rings ``ids``; ``slice(None)`` is one row in each ring."""
-    fields, done, rew = normalize_rows(state, batch, (rows,))
-    plan = state.plan(batch, fields, (rows,))
+    plan, rew, done = check_rows(state, batch, (rows,))
     if len(state.rings.capacity) == 1 and 1 < rows <= state.rings.size:
         return state.transaction(state.make_rollback(_ONLY, rows), _write_run, state, plan, rew, done)
     if isinstance(ids, ndarray) and (rows > len(state.rings.capacity) or len(set(ids.tolist())) < rows):
@@ -146,6 +146,31 @@ def ids_of_rows(rings: int, batch: Any, buffer_ids: Any) -> NDArray[np.intp]:
     return numbers
 
 
+def check_rows(state: State, batch: Any, lead: Lead) -> tuple[Plan, NDArray[Any], NDArray[np.bool_]]:
+    """Check rows, and return the pending writes, the rewards and the ``done`` flags.
+
+    This is a hot path. If the rows have every field, all stored unchanged, nothing is left to normalize or validate.
+    """
+    is_plain = isinstance(batch, Tree) and state.stores_all and current_level() != "values"
+    rows, columns, simple = batch.__dict__ if is_plain else {}, state.columns.__dict__, state.simple_columns(lead)
+    is_whole = len(rows) + 1 == len(columns) == len(simple) and "done" not in rows
+    if is_whole and (writes := writes_unchanged(simple, rows)):
+        done = _done(rows["terminated"], rows["truncated"], lead)
+        writes.append((columns["done"], done))
+        return Plan(lead, writes), rows["rew"], done
+    fields, done, rew = normalize_rows(state, batch, lead)
+    return state.plan(batch, fields, lead), rew, done
+
+
+def _done(terminated: Any, truncated: Any, lead: Lead) -> NDArray[np.bool_]:
+    """Return whether an episode ends at each row, of flags that are bools."""
+    if not lead:  # in numpy this would take as long as everything else for the row
+        return _TRUE if terminated.item() or truncated.item() else _FALSE
+    if type(terminated) is type(truncated) is ndarray:
+        return terminated | truncated
+    return np.asarray(leaf_to_numpy(terminated) | leaf_to_numpy(truncated))
+
+
 def normalize_rows(state: State, batch: Any, lead: Lead) -> tuple[Fields, NDArray[np.bool_], NDArray[Any]]:
     """Return the fields of a batch that are stored, its ``done`` flags, and its rewards as an array."""
     if not isinstance(batch, Tree):
@@ -161,13 +186,7 @@ def normalize_rows(state: State, batch: Any, lead: Lead) -> tuple[Fields, NDArra
         terminated = fields["terminated"] = flags(terminated, "terminated", lead, single=np.ndim(rew) == 0)
     if not (type(truncated) is ndarray and truncated.dtype is _BOOL and truncated.shape == lead):
         truncated = fields["truncated"] = flags(truncated, "truncated", lead, single=np.ndim(rew) == 0)
-    done: NDArray[np.bool_]
-    if not lead:  # hot path: in numpy this would take as long as everything else for the row
-        done = _TRUE if terminated.item() or truncated.item() else _FALSE
-    elif type(terminated) is type(truncated) is ndarray:
-        done = terminated | truncated
-    else:
-        done = np.asarray(leaf_to_numpy(terminated) | leaf_to_numpy(truncated))
+    done = _done(terminated, truncated, lead)
     fields["done"] = done
     if not (type(rew) is ndarray and rew.dtype.kind == "f"):
         rew = fields["rew"] = _rewards(rew)

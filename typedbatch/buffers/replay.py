@@ -242,8 +242,7 @@ class ReplayBuffer(SavedBuffer, WindowedBuffer[S], Generic[R, S]):
             if buffer_ids is None and not state.many:
                 if state.declared is None or state.declared.with_items is not None:
                     batch = state.declaration().wrapped(batch)
-                fields, done, rew = incoming.normalize_rows(state, batch, ())
-                return incoming.add_one(state, state.plan(batch, fields, ()), rew, done)
+                return incoming.add_one(state, *incoming.check_rows(state, batch, ()))
             ids, rows = incoming.ring_ids(len(state.rings.capacity), buffer_ids)
             if rows == 1 and buffer_ids is not None:
                 batch = incoming.single_row(state, batch)

@@ -214,7 +214,7 @@ def _from_parts(cls: type[F], described: Any, read: dict[str, Any], path: str, m
     if len(buffer) != count:
         raise StorageError(f"{path} is damaged: {len(buffer)} rows are expected, got {count}")
     if count != buffer.maxsize:
-        state, plan = state_of(buffer), Plan((count,))
+        state, plan = state_of(buffer), Plan((count,), [])
         plan.add(state.columns.__dict__, rows.__dict__)
         plan.write(state.rings.stored())
     return buffer

@@ -23,7 +23,7 @@ from typedbatch._ops.conversion import map_leaves
 from typedbatch.batch import Batch
 from typedbatch.buffers import incoming
 from typedbatch.buffers.arguments import FIELDS, FILLED_IN, BufferOptions, as_slots, frame_count
-from typedbatch.buffers.columns import Plan, Simple, same_structure, simple_columns, take_slots
+from typedbatch.buffers.columns import Lead, Plan, Simple, same_structure, simple_columns, take_slots
 from typedbatch.buffers.declared import DeclaredTypes, library_class
 from typedbatch.buffers.guard import Guard
 from typedbatch.buffers.rings import Rings, Slots
@@ -75,6 +75,8 @@ class State:
         """Whether a batch that is added without ``buffer_ids`` has a row for each ring; else it is a single row."""
         self.save_obs_next: bool = not known["ignore_obs_next"]
         self.save_only_last_obs: bool = known["save_only_last_obs"]
+        self.stores_all: bool = self.save_obs_next and not self.save_only_last_obs
+        """Whether all fields of rows are stored, with all frames."""
         self.sample_avail: bool = known["sample_avail"]
         seed = known["random_seed"]
         try:
@@ -86,7 +88,7 @@ class State:
         self.name: str = cls.__name__
         self.rings: Rings = Rings(capacities)
         self.columns: Tree = new_tree(Batch, {})
-        self.simple: tuple[tuple[()] | tuple[int], Simple] = (), {}
+        self.simple: tuple[Lead, Simple] = (), {}
         """Leading shape of the rows that were added last, and the columns that store such rows unchanged."""
         self.guard: Guard = Guard()
         self.parent: tuple[State, int] | None = None
@@ -150,14 +152,12 @@ class State:
 
     # ---- columns --------------------------------------------------------------------------------------------------
 
-    def plan(self, batch: Any, fields: dict[str, Any], lead: tuple[()] | tuple[int]) -> Plan:
+    def plan(self, batch: Any, fields: dict[str, Any], lead: Lead) -> Plan:
         """Check rows, of a batch to be validated or None, add columns for new fields, and return the pending writes."""
         if not self.rings.size:
             raise SizeError(f"this {self.name} has a capacity of 0 rows, so nothing can be added")
-        if self.simple[0] != lead:
-            self.simple = lead, simple_columns(self.columns.__dict__, lead)
-        plan = Plan(lead)
-        plan.add(self.columns.__dict__, fields, (), self.simple[1])
+        plan = Plan(lead, [])
+        plan.add(self.columns.__dict__, fields, (), self.simple_columns(lead))
         if batch is not None and (plan.new or plan.fills or current_level() == "values"):
             declared, new = self.declaration(), {field.path[0] for field in plan.new}
             # Rows of the same structure as the columns are valid, because those that created the columns were.
@@ -170,6 +170,12 @@ class State:
             self.require_whole(f"adding field {plan.new[0].name!r}")
             self.transaction(self.make_rollback(structure=True), self._add_columns, plan)
         return plan
+
+    def simple_columns(self, lead: Lead) -> Simple:
+        """Return the columns that store values of their own dtype and shape unchanged, for rows of a leading shape."""
+        if self.simple[0] != lead:
+            self.simple = lead, simple_columns(self.columns.__dict__, lead)
+        return self.simple[1]
 
     def _add_columns(self, plan: Plan) -> None:
         columns = self.columns.__dict__

@@ -117,8 +117,7 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
         if len(set(ids.tolist())) < rows:
             text = f"add() takes at most one row for each cache, got buffer_ids {buffer_ids}; extend() takes several"
             raise StructureError(text)
-        fields, done, rew = incoming.normalize_rows(state, batch, (rows,))
-        plan = state.plan(batch, fields, (rows,))
+        plan, rew, done = incoming.check_rows(state, batch, (rows,))
 
         def add() -> Added:
             added = incoming.add_many(state, plan, ids, rew, done)
@@ -150,8 +149,7 @@ class CachedReplayBuffer(ReplayBuffer[R, S]):
         ids = incoming.ids_of_rows(self.cached_buffer_num, batch, buffer_ids)
         if not len(ids):
             return Added.nothing()
-        fields, _, _ = incoming.normalize_rows(self._state, batch, (len(ids),))
-        self._state.plan(batch, fields, (len(ids),))  # raises before the first row is added
+        incoming.check_rows(self._state, batch, (len(ids),))  # raises before the first row is added
         # Each part of the rows has at most one for each cache, as add() requires.
         begins, seen = [0], set[int]()
         for row, ring in enumerate(ids.tolist()):
