@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from tests.posttraining.test_layouts import LAYOUTS, PAD, lengths, rollouts
@@ -23,6 +24,7 @@ from typedbatch.posttraining import (
     pairs_of,
     to_layout,
     token_logp,
+    trim,
 )
 from typedbatch.rows import groups
 
@@ -226,11 +228,177 @@ def test_sides_of_pairs_are_sequences_with_masks_of_their_own():
         chosen_ids=torch.tensor([[1, 2], [3, 4]]), chosen_mask=torch.ones(2, 2).bool(),
         rejected_ids=torch.tensor([[5, 6, 7], [8, 9, 1]]), rejected_mask=torch.tensor([[1, 1, 1], [1, 0, 0]]).bool(),
     )  # fmt: skip
-    pairs.meta["temperature"] = 1.0
     assert type(pairs.chosen) is Sequences
     assert validate(pairs.rejected, Sequences).response_ids.data_ptr() == pairs.rejected_ids.data_ptr()
     assert token_logp(Causal(), pairs.chosen).shape == (2, 2)
     assert (token_logp(Causal(), pairs.rejected) != 0).tolist() == pairs.rejected_mask.tolist()
+
+
+def pairs_like(prompts: list[int], chosen: list[int], rejected: list[int]) -> Any:
+    """Pairs whose sides are the responses of two batches to the same prompts."""
+    one, other = small(prompts, chosen), small(prompts, rejected)
+    pairs: Any = Pairs(
+        prompt_ids=one.prompt_ids,
+        prompt_mask=one.prompt_mask,
+        chosen_ids=one.response_ids,
+        chosen_mask=one.response_mask,
+        rejected_ids=other.response_ids.flip(0),
+        rejected_mask=other.response_mask.flip(0),
+    )
+    pairs["reward_gap"] = torch.arange(len(prompts)).float()
+    pairs.meta["temperature"] = 0.7
+    return pairs
+
+
+def test_sides_of_pairs_have_log_probabilities_of_the_model_and_not_of_the_sampler():
+    pairs, model = pairs_like([2, 1], [3, 1], [1, 2]), Causal()
+    assert (pairs.chosen.meta, pairs.both.meta, pairs.meta) == (
+        {"temperature": 1.0}, {"temperature": 1.0}, {"temperature": 0.7},
+    )  # fmt: skip
+    assert torch.equal(token_logp(model, pairs.chosen), token_logp(model, pairs.chosen, temperature=1.0))
+    pairs.meta.clear()
+    assert token_logp(model, pairs.rejected).shape == (2, 2)
+
+
+sides = st.integers(1, 4).flatmap(
+    lambda n: st.tuples(
+        st.lists(st.integers(1, 4), min_size=n, max_size=n),
+        *[st.lists(st.integers(0, 5), min_size=n, max_size=n).filter(any) for _ in range(2)],
+    )
+)
+
+
+@given(sides, st.sampled_from(["split", "packed", "left"]))
+def test_both_sides_of_pairs_enter_a_model_at_once(sizes, layout):
+    pairs, model = pairs_like(*sizes), Causal()
+    validate(pairs.both, Sequences)
+    found = token_logp(model, pairs.both).sum(1).chunk(2)
+    for together, side in zip(found, (pairs.chosen, pairs.rejected), strict=True):
+        assert torch.allclose(together, token_logp(model, side).sum(1), atol=1e-5)
+    if layout != "split":
+        rows = to_layout(pairs.both, layout, pad_token_id=PAD % WORDS)
+        assert token_logp(model, rows).sum().item() == pytest.approx(torch.cat(found).sum().item(), abs=1e-4)
+
+
+@given(sides, st.integers(14, 40), st.sampled_from([1, 3]))
+def test_pairs_are_cut_and_trimmed_with_both_sides(sizes, tokens, multiple_of):
+    pairs, model = pairs_like(*sizes), Causal()
+
+    def loss(part: Pairs) -> Tensor:
+        chosen, rejected = token_logp(model, part.both).sum(1).chunk(2)
+        return nn.functional.softplus(rejected - chosen)
+
+    expected = loss(pairs)
+    parts = [*micro_batches(pairs, tokens + 5)]
+    assert sorted(row for part in parts for row in part.rows.tolist()) == [*range(len(pairs))]
+    for part in parts:
+        assert (part.total_rows, part.total_tokens) == (len(pairs), int(pairs.chosen_mask.sum()))
+        validate(part.batch, Pairs)
+        assert torch.allclose(loss(part.batch), expected[part.rows], atol=1e-5)
+        assert part.batch["reward_gap"].tolist() == part.rows.tolist()
+        masks = (part.batch.prompt_mask, part.batch.chosen_mask, part.batch.rejected_mask)
+        assert all(mask.any(0).all() for mask in masks)
+        assert 2 * masks[0].sum() + masks[1].sum() + masks[2].sum() <= tokens + 5
+    assert torch.allclose(map_tokens(pairs, tokens + 5, loss), expected, atol=1e-5)
+    two = map_tokens(pairs, tokens + 5, lambda part: torch.stack(token_logp(model, part.both).sum(1).chunk(2), 1))
+    assert torch.allclose(two, torch.stack(token_logp(model, pairs.both).sum(1).chunk(2), 1), atol=1e-5)
+    wide = trim(pairs, multiple_of=multiple_of)
+    assert torch.allclose(loss(wide), expected, atol=1e-5)
+    assert type(wide) is Pairs
+
+
+def test_fields_of_pairs_are_of_the_side_that_is_declared_or_named():
+    pairs: Any = pairs_like([2, 2], [3, 1], [1, 3])
+    pairs["chosen_loss_mask"] = pairs.chosen_mask
+    with pytest.raises(StructureError, match="'chosen_loss_mask': may have a value for each token"):
+        trim(pairs[1:])
+    assert trim(pairs[1:], per_token=["chosen_loss_mask"]).chosen_loss_mask.shape == (1, 1)
+    pairs["advantages"] = torch.zeros(2, 3)
+    with pytest.raises(StructureError, match="'advantages': may have a value for each token"):
+        trim(pairs[1:], per_token=["chosen_loss_mask"])
+
+
+class MaskedPairs(Pairs):
+    chosen_loss_mask: Bool[Tensor, "N C"]
+    rejected_scores: Float[Tensor, "N D"]
+
+
+def test_declared_fields_of_a_side_are_trimmed_with_it():
+    pairs = pairs_like([2, 1], [3, 1], [2, 2])
+    del pairs["reward_gap"]
+    masked = MaskedPairs(**pairs, chosen_loss_mask=pairs.chosen_mask, rejected_scores=torch.ones(2, 2))
+    assert trim(masked[1:]).chosen_loss_mask.shape == (1, 1)
+    assert trim(masked[1:]).rejected_scores.shape == (1, 2)
+
+
+def test_what_is_not_for_pairs_names_the_way():
+    pairs = pairs_like([2, 1], [3, 1], [1, 2])
+    way = r"a row of pairs has two responses; pass pairs.chosen, pairs.rejected, or pairs.both, all in 2 \* N rows"
+    for call in (lambda: token_logp(Causal(), pairs, temperature=1.0), lambda: to_layout(pairs, "packed")):
+        with pytest.raises(StructureError, match=way):
+            call()
+    with pytest.raises(StructureError, match=r"the function must return \[2\] or \[2, '...'\], got \[3\]"):
+        map_tokens(pairs, 20, lambda part: torch.ones(3))
+    pairs.rejected_mask = torch.tensor([[True, False], [False, True]])
+    with pytest.raises(StructureError, match="'rejected_mask': the tokens of a row must be contiguous and begin at"):
+        trim(pairs)
+    pairs.rejected_mask = torch.ones(3, 2).bool()
+    with pytest.raises(StructureError, match="'rejected_ids': it must have the shape of its mask"):
+        [*micro_batches(pairs, 20)]
+
+
+@given(with_prompts, st.sampled_from([*LAYOUTS]))
+def test_other_tokens_have_the_log_probabilities_that_they_would_have(sizes, layout):
+    model, batch = Causal(), small(*sizes)
+    rows = to_layout(batch, layout, pad_token_id=PAD % WORDS)
+    inner = rows.tokens.values if layout == "ragged" else rows
+    own = batch.response_ids if layout == "split" else inner.input_ids
+    own = own[:, own.shape[1] - inner.response_mask.shape[1] :] if layout == "left" else own
+    asked = torch.stack([own, (own + 1) % WORDS, torch.full_like(own, 5)], -1)
+    found = token_logp(model, rows, ids=asked)
+    assert found.shape == asked.shape
+    assert torch.equal(found[..., 0], token_logp(model, rows))
+    every = token_logp(model, rows, ids=torch.arange(WORDS).expand(*own.shape, WORDS))
+    there = inner.response_mask
+    assert torch.allclose(every.exp().sum(-1)[there], torch.ones(int(there.sum())), atol=1e-5)
+    assert torch.equal(every.gather(-1, asked)[there], found[there])
+    assert not found[~there].any()
+    asked[~there] = -100  # as padding may be
+    assert torch.equal(token_logp(model, rows, ids=asked), found)
+
+
+@pytest.mark.parametrize(
+    ("ids", "text"),
+    [
+        (torch.zeros(2, 3).long(), r"ids= must be whole numbers of shape \[2, 3, 'K'\]"),
+        (torch.zeros(2, 4, 2).long(), "got"),
+        (torch.zeros(2, 3, 2), "ids= must be whole numbers"),
+        ([[[1]]], "got"),
+        (torch.full((2, 3, 2), WORDS), f"a token has the id {WORDS}, but the model has logits for {WORDS} tokens"),
+        (torch.full((2, 3, 2), -1), "a token has the id -1, but"),
+    ],
+)
+def test_other_tokens_that_are_not_there_are_refused(ids, text):
+    with pytest.raises(StructureError, match=text):
+        token_logp(Causal(), small([2, 1], [3, 1]), ids=ids)
+
+
+@pytest.mark.parametrize("scale", [1, 30])
+def test_the_exact_way_is_log_softmax_and_the_other_one_differs_by_rounding(scale):
+    torch.manual_seed(0)
+    logits = (2 * torch.rand(4, 21, 5000) - 1) * scale
+    batch = small([5] * 4, [16] * 4)
+    for temperature in (1.0, 0.7):
+
+        def model(**given: Any) -> Tensor:
+            return logits
+
+        expected = (logits[:, 4:-1] / temperature).log_softmax(-1).gather(-1, batch.response_ids[..., None])[..., 0]
+        exact = token_logp(model, batch, temperature=temperature, exact=True)
+        assert torch.equal(exact, torch.where(batch.response_mask, expected, 0))
+        fast = token_logp(model, batch, temperature=temperature)
+        assert not torch.equal(fast, exact)
+        assert (fast - exact).abs().max() <= 1e-5
 
 
 def test_the_best_and_the_worst_of_each_group():

@@ -6,6 +6,7 @@ from typedbatch.posttraining.layouts import LeftPadded, PackedRollouts, RaggedRo
 from typedbatch.posttraining.micro_batches import MicroBatch, map_tokens, micro_batches, pairs_of, trim
 from typedbatch.posttraining.protocols import (
     PackedLossProtocol,
+    PackedValueProtocol,
     PairLossProtocol,
     PolicyLossProtocol,
     ReferenceProtocol,
@@ -30,15 +31,19 @@ from typedbatch.posttraining.records import (
 from typedbatch.posttraining.rules import ends_at_the_edge, logp_close, logp_of_mask, same_in_groups, sampled_by, within
 from typedbatch.posttraining.to_layout import to_layout
 from typedbatch.posttraining.token_fields import Layout
+from typedbatch.posttraining.token_gae import token_gae
 from typedbatch.posttraining.token_logp import CausalModel, token_logp
+from typedbatch.posttraining.token_values import token_values
 
 __all__ = [
     "PER_TOKEN", "Aggregation", "CausalModel", "Distillation", "HasPairRefLogp", "HasPolicyStep", "HasRefLogp",
     "HasRolloutLogp", "HasValues", "Layout", "LeftPadded", "MicroBatch", "PackedLossProtocol", "PackedRollouts",
+    "PackedValueProtocol",
     "PairLossProtocol", "Pairs", "PolicyLossProtocol", "Prompts", "RaggedRollouts", "Ready", "ReferenceProtocol",
     "RewardProtocol", "RightPadded", "Rollouts", "Scored", "SequenceProtocol", "Sequences", "Tokens",
     "ValueLossProtocol", "aggregate", "ends_at_the_edge", "logp_close", "logp_of_mask", "map_tokens", "micro_batches",
-    "pairs_of", "same_in_groups", "sampled_by", "to_layout", "token_logp", "trim", "within",
+    "pairs_of", "same_in_groups", "sampled_by", "to_layout", "token_gae", "token_logp", "token_values",
+    "trim", "within",
 ]  # fmt: skip
 
 

@@ -29,16 +29,16 @@ B = TypeVar("B", bound=BatchProtocol)
 
 
 def trim(batch: B, *, multiple_of: int = 1, per_token: Sequence[str] = (), per_row: Sequence[str] = ()) -> B:
-    """Return rollouts without the columns that no row has a token in, as for a forward pass over some of the rows.
+    """Return rollouts or pairs without the columns that no row has a token in, as for a forward pass over some rows.
 
-    Columns are taken off at the padded edge: fields of prompts lose them on the left, those of responses on the right.
-    Which field is one of tokens is said by the arguments, by the dimension that the record declares for it, as ``R`` in
-    ``"N R"``, or by its name, and never by its shape alone. Layouts without padding, ``ragged`` and ``packed``, are
-    returned as they are. Under ``checked``, a result with other widths than the argument is ``Annotated[Rollouts,
-    SeparateSizes]``.
+    Columns are taken off at the padded edge: fields of prompts lose them on the left, those of responses on the right,
+    and those of the two sides of ``Pairs`` each its own. Which field is one of tokens is said by the arguments, by the
+    dimension that the record declares for it, as ``R`` in ``"N R"``, or by its name, and never by its shape alone.
+    Layouts without padding, ``ragged`` and ``packed``, are returned as they are. Under ``checked``, a result with other
+    widths than the argument is ``Annotated[Rollouts, SeparateSizes]``.
 
     Args:
-        batch: Rollouts in any of the layouts.
+        batch: Rollouts in any of the layouts, or ``Pairs``.
         multiple_of: Number that the widths are rounded up to a multiple of, if there are as many columns, so that a
             compiled model sees few widths.
         per_token: Names of fields of tokens besides those of ``PER_TOKEN``.
@@ -56,8 +56,9 @@ def trim(batch: B, *, multiple_of: int = 1, per_token: Sequence[str] = (), per_r
     multiple = require_at_least(1, multiple_of, "multiple_of")
     tree: Any = require_tree(batch, "trim()")
     out = shallow(tree)
-    if (layout := token_fields.layout_of(tree)) not in ("ragged", "packed"):
-        masks = token_fields.masks_of(tree, layout)
+    layout = None if token_fields.is_pairs(tree) else token_fields.layout_of(tree)
+    if layout not in ("ragged", "packed"):
+        masks = token_fields.masks_of(tree, layout) if layout else token_fields.masks_of_pairs(tree)
         spans = token_fields.spans_of(tree, masks, per_token, per_row)
         for span, kept in _columns(layout, masks, multiple).items():
             if fields := token_fields.fields_of_span(tree.__dict__, spans, span):
@@ -66,8 +67,12 @@ def trim(batch: B, *, multiple_of: int = 1, per_token: Sequence[str] = (), per_r
     return result
 
 
-def _columns(layout: token_fields.Layout, masks: token_fields.Masks, multiple: int) -> dict[token_fields.Span, slice]:
-    """Return the columns to keep, by the fields that have them."""
+def _columns(
+    layout: token_fields.Layout | None, masks: token_fields.Masks, multiple: int
+) -> dict[token_fields.Span, slice]:
+    """Return the columns to keep, by the fields that have them; the layout is None for pairs."""
+    if layout is None:
+        return {span: (_last if span == "prompt" else _first)(mask, multiple) for span, mask in masks.items()}
     whole = masks["whole"]
     if layout == "right":
         return {"whole": _first(whole, multiple)}
@@ -100,8 +105,9 @@ class MicroBatch(NamedTuple, Generic[B]):
     Attributes:
         batch: Some of the rows, without the columns that none of them uses.
         rows: Numbers of these rows in the whole batch.
-        total_tokens: Number of tokens of the whole batch that ``loss_mask`` counts; ``total=`` of ``"token"``.
-        total_rows: Number of rows of the whole batch; ``total=`` of ``"sequence"``.
+        total_tokens: Number of tokens of the whole batch that ``loss_mask`` counts, of ``Pairs`` that of the better
+            responses; ``total=`` of ``"token"``.
+        total_rows: Number of rows of the whole batch; ``total=`` of ``"sequence"``, and the divisor of losses of pairs.
     """
 
     batch: B
@@ -113,15 +119,16 @@ class MicroBatch(NamedTuple, Generic[B]):
 def micro_batches(
     batch: B, tokens: int, *, multiple: int = 1, per_token: Sequence[str] = (), per_row: Sequence[str] = ()
 ) -> Iterator[MicroBatch[B]]:
-    """Cut rollouts into few parts of at most ``tokens`` tokens each, so that long rows do not decide about memory.
+    """Cut rollouts or pairs into few parts of at most ``tokens`` tokens, so that long rows do not decide about memory.
 
     ``aggregate(losses, part.batch.loss_mask, total=part.total_tokens)`` of all parts add up to the loss of the batch,
     whatever the parts: dividing each by its own tokens would give short parts more weight. The totals are those of
     ``batch``; ranks that have shares of a batch pass those of the whole batch to ``aggregate``.
 
     Args:
-        batch: Rollouts in the layout ``split``, ``left`` or ``right``.
-        tokens: Greatest number of tokens of a part, padding left aside.
+        batch: Rollouts in the layout ``split``, ``left`` or ``right``, or ``Pairs``.
+        tokens: Greatest number of tokens of a part, padding left aside. The prompt of a pair counts twice, as both
+            sides of it enter the model.
         multiple: Divisor of the number of parts, for ranks that must all make the same number of steps.
         per_token: Names of fields of tokens besides those of ``PER_TOKEN``.
         per_row: Names of fields with a value for each sample whose shape is like that of fields of tokens.
@@ -133,7 +140,7 @@ def micro_batches(
     """
     tree: Any = require_tree(batch, "micro_batches()")
     sizes = _lengths(tree)
-    counted = int(np.count_nonzero(flags_of(tree, "loss_mask")))
+    counted = int(np.count_nonzero(flags_of(tree, "chosen_mask" if token_fields.is_pairs(tree) else "loss_mask")))
     for rows in bins(sizes, tokens, multiple=multiple):
         yield MicroBatch(trim(take(tree, rows), per_token=per_token, per_row=per_row), rows, counted, len(sizes))
 
@@ -146,20 +153,22 @@ def map_tokens(
     per_token: Sequence[str] = (),
     per_row: Sequence[str] = (),
 ) -> Tensor:
-    """Call a function with parts of rollouts, and return its results in the order of the rows.
+    """Call a function with parts of rollouts or pairs, and return its results in the order of the rows.
 
     ``old_logp = map_tokens(batch, 8192, lambda part: token_logp(model, part, temperature=1.0))``.
 
     Args:
-        batch: Rollouts in the layout ``split``, ``left`` or ``right``.
+        batch: Rollouts in the layout ``split``, ``left`` or ``right``, or ``Pairs``.
         tokens: Greatest number of tokens of a part, padding left aside.
         function: Function of a part, without the columns that none of its rows uses. It returns a tensor with a value
-            for each token, ``(n, width, ...)``, or for each row, ``(n,)``.
+            for each token, ``(n, width, ...)``, or for each row, ``(n,)``. Of ``Pairs``, whose sides differ in width,
+            it has values for each row, ``(n, ...)``.
         per_token: Names of fields of tokens besides those of ``PER_TOKEN``.
         per_row: Names of fields with a value for each sample whose shape is like that of fields of tokens.
 
     Returns:
-        A tensor ``(N, width, ...)`` with zeros at the columns that were taken off, or ``(N,)``.
+        A tensor ``(N, width, ...)`` with zeros at the columns that were taken off, or ``(N,)``; of ``Pairs`` ``(N,
+        ...)``.
 
     Raises:
         LeafError: The function does not return a tensor.
@@ -167,32 +176,43 @@ def map_tokens(
         SizeError: A row has more than ``tokens`` tokens.
     """
     tree: Any = require_tree(batch, "map_tokens()")
-    is_left = token_fields.layout_of(tree) == "left"
-    width = flags_of(tree, "response_mask").shape[1]
+    width = None if token_fields.is_pairs(tree) else flags_of(tree, "response_mask").shape[1]
     sizes = _lengths(tree)
     out: Tensor | None = None
     for rows in bins(sizes, tokens):
         part: Any = trim(take(tree, rows), per_token=per_token, per_row=per_row)
         result: Any = function(part)
-        own = part.response_mask.shape[1]
         if not isinstance(result, Tensor):
             raise LeafError(f"map_tokens() takes a function that returns a tensor, got {type(result).__name__}")
-        shape, count = tuple(result.shape), len(rows)
-        if shape != (count,) and shape[:2] != (count, own):
-            raise StructureError(f"the function must return {[count]} or {[count, own]}, got {list(shape)}")
-        if out is None:
-            whole = (len(sizes), width, *shape[2:]) if len(shape) > 1 else (len(sizes),)
-            out = result.new_zeros(whole)
-        number = torch_side().to_tensor(rows).to(out.device)
-        if len(shape) > 1:
-            columns = (width - own, 0) if is_left else (0, width - own)
-            result = torch.nn.functional.pad(result, (*[0, 0] * (len(shape) - 2), *columns))
-        out = out.index_copy(0, number, result)
-    return out if out is not None else torch.zeros(0, width)
+        result = _of_rows(result, len(rows)) if width is None else _as_wide(result, tree, part, width)
+        whole: Tensor = result.new_zeros((len(sizes), *result.shape[1:])) if out is None else out
+        out = whole.index_copy(0, torch_side().to_tensor(rows).to(whole.device), result)
+    return out if out is not None else torch.zeros((0,) if width is None else (0, width))
+
+
+def _of_rows(result: Tensor, count: int) -> Tensor:
+    if result.shape[:1] != (count,):
+        raise StructureError(f"the function must return {[count]} or {[count, '...']}, got {list(result.shape)}")
+    return result
+
+
+def _as_wide(result: Tensor, tree: Any, part: Any, width: int) -> Tensor:
+    """Return values of tokens with zeros at the columns that were taken off, or values of rows as they are."""
+    shape, (count, own) = tuple(result.shape), part.response_mask.shape
+    if shape != (count,) and shape[:2] != (count, own):
+        raise StructureError(f"the function must return {[count]} or {[count, own]}, got {list(shape)}")
+    if len(shape) == 1:
+        return result
+    columns = (width - own, 0) if token_fields.layout_of(tree) == "left" else (0, width - own)
+    return torch.nn.functional.pad(result, (*[0, 0] * (len(shape) - 2), *columns))
 
 
 def _lengths(tree: Any) -> NDArray[np.intp]:
-    """Return the number of tokens of each row."""
+    """Return the number of tokens of each row, as they enter a model."""
+    if token_fields.is_pairs(tree):
+        before, chosen, rejected = token_fields.masks_of_pairs(tree).values()
+        total: NDArray[np.intp] = 2 * before.sum(1) + chosen.sum(1) + rejected.sum(1)
+        return total
     layout = token_fields.layout_of(tree)
     if layout in ("ragged", "packed"):
         text = f"the layout {layout!r} is not cut by columns; micro-batches take 'split', 'left' or 'right'"

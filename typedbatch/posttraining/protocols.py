@@ -17,6 +17,7 @@ from typedbatch.protocols import BatchProtocol
 from typedbatch.rules import Finite
 
 PackedPerToken: TypeAlias = Annotated[Float[Tensor, "tokens"], Finite, NoGradient]
+PackedValues: TypeAlias = Annotated[Float[Tensor, "tokens"], Finite]
 FixedRow: TypeAlias = Annotated[Row, Finite, NoGradient]
 
 
@@ -139,6 +140,45 @@ class PackedLossProtocol(BatchProtocol, Protocol):
     @property
     def advantages(self) -> PackedPerToken:
         """Advantage of each token."""
+        ...
+
+    @property
+    def loss_mask(self) -> Bool[Tensor, "tokens"]:
+        """True where a token counts in the loss."""
+        ...
+
+    @property
+    def cu_seqlens(self) -> Int[Tensor, "ends"]:
+        """Start of each sequence, and the number of tokens at the end."""
+        ...
+
+
+class PackedValueProtocol(BatchProtocol, Protocol):
+    """Fields that a critic's loss over the layout ``packed`` reads, those of its forward pass included."""
+
+    @property
+    def input_ids(self) -> Int[Tensor, "tokens"]:
+        """Tokens of prompts and responses."""
+        ...
+
+    @property
+    def position_ids(self) -> Int[Tensor, "tokens"]:
+        """Position of each token in its sequence, from 0."""
+        ...
+
+    @property
+    def response_mask(self) -> Bool[Tensor, "tokens"]:
+        """True for tokens of the response."""
+        ...
+
+    @property
+    def values(self) -> PackedValues:
+        """Predicted value at each token."""
+        ...
+
+    @property
+    def returns(self) -> PackedPerToken:
+        """Value target at each token."""
         ...
 
     @property

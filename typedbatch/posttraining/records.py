@@ -10,10 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeAlias
 
 import numpy as np
+import torch
 from annotated_types import Ge
 from jaxtyping import Bool, Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn.functional import pad
 
 from typedbatch._markers import NoGradient
 from typedbatch.posttraining.rules import ends_at_the_edge, logp_close, logp_of_mask, within
@@ -162,18 +164,34 @@ class Pairs(BatchRecord):
 
     @property
     def chosen(self) -> Sequences:
-        """The better responses with a mask of their own, on the same memory and with the same meta."""
-        return self._side(self.chosen_ids, self.chosen_mask)
+        """Better responses with a mask of their own, on the same memory.
+
+        The meta is that of the pairs with temperature 1, as losses of pairs compare log-probabilities of the model
+        itself, and not of a sampler.
+        """
+        return self._sequences(self.prompt_ids, self.prompt_mask, self.chosen_ids, self.chosen_mask)
 
     @property
     def rejected(self) -> Sequences:
-        """The worse responses with a mask of their own, on the same memory and with the same meta."""
-        return self._side(self.rejected_ids, self.rejected_mask)
+        """Worse responses with a mask of their own, on the same memory; see :attr:`chosen`."""
+        return self._sequences(self.prompt_ids, self.prompt_mask, self.rejected_ids, self.rejected_mask)
 
-    def _side(self, ids: Tensor, mask: Tensor) -> Sequences:
-        side = Sequences(prompt_ids=self.prompt_ids, prompt_mask=self.prompt_mask, response_ids=ids, response_mask=mask)
-        side.meta = self.meta
-        return side
+    @property
+    def both(self) -> Sequences:
+        """All better responses, then all worse ones, as ``2 * N`` rows for one forward pass.
+
+        ``chosen, rejected = token_logp(model, pairs.both).sum(1).chunk(2)``. The narrower side is padded with zeros.
+        Data is copied. The meta is that of :attr:`chosen`.
+        """
+        width = max(self.chosen_ids.shape[1], self.rejected_ids.shape[1])
+        sides = (self.chosen_ids, self.rejected_ids), (self.chosen_mask, self.rejected_mask)
+        ids, mask = (torch.cat([pad(side, (0, width - side.shape[1])) for side in two]) for two in sides)
+        return self._sequences(self.prompt_ids.repeat(2, 1), self.prompt_mask.repeat(2, 1), ids, mask)
+
+    def _sequences(self, prompts: Tensor, prompt_mask: Tensor, ids: Tensor, mask: Tensor) -> Sequences:
+        made = Sequences(prompt_ids=prompts, prompt_mask=prompt_mask, response_ids=ids, response_mask=mask)
+        made.meta = {**self.meta, "temperature": 1.0}
+        return made
 
 
 class HasPairRefLogp(Pairs):

@@ -23,21 +23,34 @@ from typedbatch.schema.fields import Schema
 from typedbatch.sequences import as_flags
 
 Layout: TypeAlias = Literal["split", "left", "right", "ragged", "packed"]
-Span: TypeAlias = Literal["prompt", "response", "whole", "row"]
-"""Tokens that a field has values for: of prompts, of responses, of both, or of none, as a value for each sample."""
+Span: TypeAlias = Literal["prompt", "response", "chosen", "rejected", "whole", "row"]
+"""Tokens that a field has values for: of prompts, of responses, of one side of pairs, of prompts and responses, or of
+none, as a value for each sample."""
 Masks: TypeAlias = Mapping[Span, NDArray[np.bool_]]
-"""True where there is a token, for each span of a layout; ``"whole"`` is last, and stands for those that it lacks."""
+"""True where there is a token, for each span of a layout; ``"whole"`` is last, and stands for those that it lacks.
+
+Pairs have no ``"whole"``.
+"""
 
 _SPANS: Final[dict[str, Span]] = {
     "prompt_ids": "prompt", "prompt_mask": "prompt", "input_ids": "whole", "attention_mask": "whole",
     "position_ids": "whole", "response_ids": "response", **dict.fromkeys(PER_TOKEN, "response"),
+    "chosen_ids": "chosen", "chosen_mask": "chosen", "rejected_ids": "rejected", "rejected_mask": "rejected",
 }  # fmt: skip
 """Fields whose names say which tokens they have values for."""
+
+
+def is_pairs(tree: Any) -> bool:
+    """Return whether a batch has two responses in each row."""
+    return "chosen_ids" in tree.__dict__ and "response_ids" not in tree.__dict__
 
 
 def layout_of(tree: Any) -> Layout:
     """Return the layout of a batch, recognized by its fields."""
     fields = tree.__dict__
+    if is_pairs(tree):
+        text = "a row of pairs has two responses; pass pairs.chosen, pairs.rejected, or pairs.both, all in 2 * N rows"
+        raise StructureError(text)
     if kind_of(fields.get("tokens")) is RAGGED:
         return "ragged"
     if "cu_seqlens" in fields:
@@ -85,12 +98,24 @@ def masks_of(tree: Any, layout: Layout) -> Masks:
     return {"response": of_response, "whole": present}
 
 
+def masks_of_pairs(tree: Any) -> Masks:
+    """Return the mask of the tokens of each span of pairs."""
+    masks: dict[Span, NDArray[np.bool_]] = {}
+    sides: tuple[Span, ...] = ("prompt", "chosen", "rejected")
+    for span in sides:
+        masks[span] = flags_of(tree, f"{span}_mask")
+        require_unbroken(masks[span], f"{span}_mask", from_start=span != "prompt")
+        shape_of_ids(tree, f"{span}_ids", masks[span].shape)
+        require_samples(masks[span], len(masks["prompt"]), f"{span}_mask")
+    return masks
+
+
 def spans_of(tree: Any, masks: Masks, per_token: Collection[str], per_row: Collection[str]) -> dict[str, Span]:
     """Return the span of each leaf, by its dotted name.
 
     The caller decides, else the dimensions that the record declares, else the name. A shape alone never does.
     """
-    schema, axis = schema_of(type(tree)), masks["whole"].ndim - 1
+    schema, axis = schema_of(type(tree)), next(iter(masks.values())).ndim - 1
     dims = _dims_of_spans(schema, masks, axis)
     spans: dict[str, Span] = {}
     for path, leaf in leaves(tree.__dict__):
@@ -100,10 +125,11 @@ def spans_of(tree: Any, masks: Masks, per_token: Collection[str], per_row: Colle
         if not outer.isdisjoint(per_row):
             span: Span | None = "row"
         elif not outer.isdisjoint(per_token):
-            is_whole = "whole" in fits and "response" not in fits
-            span = "prompt" if name.startswith("prompt_") else "whole" if is_whole else "response"
+            span = _of_prefix(name, masks) or ("whole" if "whole" in fits and "response" not in fits else "response")
         else:
             span = _declared(_dim_of(schema, path, axis), dims, fits) or _SPANS.get(name)
+            if "whole" not in masks and span not in masks:
+                span = None
         if span is None and fits:
             raise StructureError(
                 f"may have a value for each token, as it is {list(shape)}; name it in per_token=, or in per_row= if it "
@@ -119,6 +145,11 @@ def spans_of(tree: Any, masks: Masks, per_token: Collection[str], per_row: Colle
             raise StructureError(f"a field of tokens{which} must be {list(masks[span].shape)}, got {list(shape)}", path)
         spans[path] = span
     return spans
+
+
+def _of_prefix(name: str, masks: Masks) -> Span | None:
+    """Return the span that the name of a field begins with, as ``prompt_`` or, in pairs, ``chosen_``."""
+    return next((span for span in masks if span not in ("response", "whole") and name.startswith(f"{span}_")), None)
 
 
 def span_of_name(path: str) -> Span:

@@ -1,0 +1,108 @@
+"""Inputs of a forward pass over rollouts in any layout: ``model_inputs``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from typedbatch._core.compiling import is_compiling
+from typedbatch._ops.conversion import torch_side
+from typedbatch.errors import StructureError
+from typedbatch.posttraining.token_fields import as_bools, layout_of
+from typedbatch.sequences import as_lengths
+from typedbatch.sequences import position_ids as positions_of
+
+
+class ModelInputs(NamedTuple):
+    """Whole sequences, one a row, or all end to end in a single row."""
+
+    ids: Tensor
+    """Tokens, ``(N, T)`` or ``(1, tokens)``; 0 for padding that has a negative id."""
+    present: Tensor | None
+    """True where there is a token, ``(N, T)``; None for sequences end to end, which have no padding."""
+    places: Tensor
+    """Position of each token in its sequence, from 0, in the shape of the ids."""
+    mask: Tensor
+    """True for tokens of responses, in the shape of the layout's fields of tokens."""
+
+    def call(self, model: Callable[..., Any]) -> Any:
+        """Return the ``logits`` of the model's output, or the output itself if it has none."""
+        present = None if self.present is None else self.present.long()
+        output = model(input_ids=self.ids, attention_mask=present, position_ids=self.places, use_cache=False)
+        return getattr(output, "logits", output)
+
+    def at_tokens(self, values: Tensor) -> Tensor:
+        """Return values ``(N, T, ...)`` in the shape of the layout's fields of tokens, 0 outside of responses."""
+        own = values[0] if self.present is None else self.of_responses(values)
+        return torch.where(self.mask.reshape(*self.mask.shape, *[1] * (own.ndim - self.mask.ndim)), own, 0.0)
+
+    def of_responses(self, values: Tensor) -> Tensor:
+        """Return the columns of values ``(N, T, ...)`` that the fields of tokens have."""
+        return values[:, values.shape[1] - self.mask.shape[-1] :]
+
+    def at_places(self, values: Tensor) -> Tensor:
+        """Return values in the shape of the layout's fields of tokens as values ``(N, T, ...)``."""
+        if self.present is None:
+            return values[None]
+        before = values.new_zeros(len(values), self.ids.shape[1] - values.shape[1], *values.shape[2:])
+        return torch.cat([before, values], 1)
+
+
+def model_inputs(tree: Any) -> ModelInputs:
+    """Return the inputs of a forward pass over rollouts in any layout.
+
+    Raises:
+        MissingFieldError: The batch does not have the fields of any layout.
+        StructureError: A token has a negative id, or a response has no token in front of it.
+    """
+    layout = layout_of(tree)
+    return _end_to_end(tree) if layout in ("ragged", "packed") else _padded(tree, is_split=layout == "split")
+
+
+def _padded(tree: Any, *, is_split: bool) -> ModelInputs:
+    mask = as_bools(tree.response_mask, "response_mask")
+    if is_split:
+        masks = as_bools(tree.prompt_mask, "prompt_mask"), mask
+        sides = zip(("prompt_ids", "response_ids"), masks, strict=True)
+        ids = torch.cat([_ids_of_tokens(tree[name], there, name) for name, there in sides], 1)
+        present = torch.cat(masks, 1)
+    else:
+        present = as_bools(tree.attention_mask, "attention_mask")
+        ids = _ids_of_tokens(tree.input_ids, present, "input_ids")
+    inputs = ModelInputs(ids, present, (present.long().cumsum(1) - 1).clamp(min=0), mask)
+    _require_token_before(mask, inputs.of_responses(after_first(present)))
+    return inputs
+
+
+def _end_to_end(tree: Any) -> ModelInputs:
+    if "cu_seqlens" in tree.__dict__:
+        values, sizes = tree, as_lengths(tree.cu_seqlens.diff())
+    else:
+        values, sizes = tree.tokens.values, as_lengths(tree.tokens.lengths)
+    mask = as_bools(values.response_mask, "response_mask")
+    ids = _ids_of_tokens(values.input_ids, torch.ones_like(mask), "input_ids")
+    places = torch_side().to_tensor(positions_of(sizes)).to(ids.device)
+    _require_token_before(mask, places > 0)
+    return ModelInputs(ids[None], None, places[None], mask)
+
+
+def after_first(values: Tensor) -> Tensor:
+    """Return values ``(N, T, ...)`` one place later, with zeros in the first place."""
+    return torch.cat([torch.zeros_like(values[:, :1]), values[:, :-1]], 1)
+
+
+def _require_token_before(mask: Tensor, before: Tensor) -> None:
+    if not is_compiling() and bool((mask & ~before).any()):  # torch.compile cannot look at values
+        row = (mask & ~before).nonzero()[0].tolist()
+        raise StructureError(f"the token at {row} has none before it, so no model predicts it", "response_mask")
+
+
+def _ids_of_tokens(ids: Tensor, present: Tensor, name: str) -> Tensor:
+    """Return ids with 0 for those of padding that no vocabulary has, as -100, which a model would take for an index."""
+    if not is_compiling() and bool(((ids < 0) & present).any()):
+        row = ((ids < 0) & present).nonzero()[0].tolist()
+        raise StructureError(f"the token at {row} has a negative id; padding is False in the mask of the tokens", name)
+    return ids.clamp(min=0)
