@@ -88,6 +88,68 @@ def test_a_subclass_exchanges_a_rule(record):
     validate(record(**batch), record, level="values")
 
 
+class Asynchronous(Ready):
+    logp_is_close = logp_close("old_logp", "rollout_logp", tolerance=0.05, stale=0.5)
+
+
+def asynchronous(**meta: Any) -> Any:
+    batch: Any = Asynchronous(**sampled())
+    batch.policy_step = torch.tensor([3, 2, 3, 1])
+    batch.old_logp = batch.old_logp - torch.tensor([0.0, 0.4, 0.0, 0.3])[:, None]
+    batch.meta = meta
+    return batch
+
+
+def test_rows_of_older_weights_may_differ_more():
+    validate(asynchronous(step=3), Asynchronous, level="values")
+    words = (
+        "not so: old_logp and rollout_logp differ by at most 0.05 nats in the mean, in rows of older weights by 0.5, "
+    )
+    assert f"{words}got 0.18 nats; most in rows 1 (0.4), 3 (0.3)\n" in broken(asynchronous(), Asynchronous)
+    assert "got 0.14 nats over rows of current weights; most in rows 1 (0.4)" in broken(
+        asynchronous(step=2), Asynchronous
+    )
+    cold: Any = asynchronous(step=3)
+    cold.old_logp = cold.old_logp * torch.tensor([1.0, 1, 1.2, 1])[:, None]
+    assert "over rows of current weights; most in rows 2 (0.2)\n" in broken(cold, Asynchronous)
+    late: Any = asynchronous(step=3)
+    late.old_logp = late.old_logp - torch.tensor([0.0, 0, 0, 2])[:, None]
+    assert "got 1.4 nats over rows of older weights; most in rows 3 (2.3)\n" in broken(late, Asynchronous)
+    validate(asynchronous(step=3)[:0], Asynchronous, level="values")
+    nothing: Any = asynchronous(step=9)
+    nothing.loss_mask, nothing.rollout_logp = nothing.loss_mask & False, nothing.rollout_logp * 0
+    validate(nothing, Asynchronous, level="values")
+
+
+def test_a_difference_that_is_not_a_number_is_large():
+    batch: Any = sampled()
+    batch.old_logp = torch.full_like(batch.old_logp, torch.inf)
+    text = "differ by at most 0.25 nats in the mean, got inf nats; most in rows 0 (inf), 1 (inf), 2 (inf)"
+    assert text in broken(
+        Unbounded(**{name: batch[name] for name in ("old_logp", "rollout_logp", "loss_mask")}), Unbounded
+    )
+
+
+def test_tokens_of_tools_that_the_mask_counts():
+    words = "not so in 1 of 4 rows: rollout_logp has values where loss_mask counts a token, and 0 elsewhere"
+    for length, is_right in ((8, False), (7, True)):
+        batch: Any = sampled(tokens=40)
+        batch.rollout_logp = batch.rollout_logp.clone()
+        batch.rollout_logp[2, 20 : 20 + length] = 0
+        batch.rollout_logp[2, 30:34] = 0  # two runs of certain tokens are not one
+        if is_right:
+            validate(batch, Ready, level="values")
+        else:
+            assert words in broken(batch)
+
+
+class Unbounded(BatchRecord):
+    old_logp: torch.Tensor
+    rollout_logp: torch.Tensor
+    loss_mask: torch.Tensor
+    logp_is_close = logp_close("old_logp", "rollout_logp")
+
+
 class Versioned(Ready):
     answer: np.ndarray[Any, np.dtype[np.object_]]
     fresh = sampled_by("step")

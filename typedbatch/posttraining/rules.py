@@ -15,7 +15,7 @@ from typedbatch._core.meta import meta_of
 from typedbatch.rules import Got, flat, in_kind_of, listed, members_of, of_fields, rule, same_numbers
 
 _MIN_TOKENS = 8
-"""Smallest number of tokens of a row from which missing log-probabilities are inferred: few tokens may have 0 nats."""
+"""Smallest number of tokens from which missing log-probabilities are inferred: few tokens may have 0 nats."""
 
 
 def within(inner: str, outer: str, /) -> Any:
@@ -62,8 +62,8 @@ def ends_at_the_edge(mask: str, /) -> Any:
 def logp_of_mask(logp: str, mask: str, /) -> Any:
     """Return a rule that log-probabilities are there for the tokens that count, and 0 elsewhere.
 
-    It finds ids and masks of different lengths. A token that is certain has 0 nats, so a row fails only if more than
-    half of its counting tokens have 0, and there are at least 8 of them.
+    It finds ids and masks of different lengths, and tokens of tools that the mask counts. A token that is certain has
+    0 nats, so a row fails only if 8 tokens in a row have 0, or more than half of at least 8 tokens.
 
     Args:
         logp: Name of the field of log-probabilities, ``(N, R)``.
@@ -75,8 +75,9 @@ def logp_of_mask(logp: str, mask: str, /) -> Any:
 
     def holds(values: Any, counting: Any) -> Any:
         zero, counts = flat(values) == 0, flat(counting) != 0
-        missing = (zero & counts).sum(1)
-        return (zero | counts).all(1) & ((counts.sum(1) < _MIN_TOKENS) | (2 * missing <= counts.sum(1)))
+        total, missing = counts.sum(1), (zero & counts).sum(1)
+        is_short = (total < _MIN_TOKENS) | (2 * missing <= total)
+        return (zero | counts).all(1) & is_short & (_longest_run(zero & counts) < _MIN_TOKENS)
 
     def adjusted(values: Any, counting: Any) -> Any:
         return np.where(flat(values) == 0, -1, flat(values)) * (flat(counting) != 0)
@@ -85,29 +86,77 @@ def logp_of_mask(logp: str, mask: str, /) -> Any:
     return of_fields(words, holds, logp, mask, adjusted=adjusted)
 
 
-def logp_close(one: str, other: str, /, *, mask: str = "loss_mask", tolerance: float = 0.25) -> Any:
+def _longest_run(flags: Any) -> Any:
+    """Return the length of the longest run of True of each row."""
+    count = flags.cumsum(1)
+    before = np.maximum.accumulate(np.where(flags, 0, count), 1)
+    return (count - before).max(1, initial=0)
+
+
+def logp_close(
+    one: str,
+    other: str,
+    /,
+    *,
+    mask: str = "loss_mask",
+    tolerance: float = 0.25,
+    stale: float | None = None,
+    step: str = "step",
+    field: str = "policy_step",
+) -> Any:
     """Return a rule that the mean absolute difference of two fields of log-probabilities is small.
 
     On policy, those of the sampler and those of the trainer differ by the numerics of two engines. Logits that are not
-    shifted, the temperature left out, another model or another order of rows make the difference large.
+    shifted, the temperature left out, another model or another order of rows make the difference large. So do weights
+    that the trainer has changed since: with ``stale``, rows of older weights are measured by themselves, so that the
+    tolerance for the others may stay small.
 
     Args:
         one: Name of a field of log-probabilities, ``(N, R)``, in nats.
         other: Name of another such field, of the same shape.
         mask: Name of the mask of the tokens that count.
         tolerance: Largest allowed mean difference over all tokens that count, in nats.
+        stale: The same over rows of older weights, whose ``policy_step`` is below the step of the meta; None for one
+            mean over all rows.
+        step: Key of the meta that has the step. Without it all rows are of the current weights.
+        field: Name of the field with the version of the weights of each row, ``(N,)``.
 
     Returns:
-        The rule, used like that of :func:`within`. It is about all rows together.
+        The rule, used like that of :func:`within`. It is about all rows together, and names those that differ most.
     """
 
-    def holds(ours: Any, theirs: Any, counting: Any) -> Any:
+    def holds(batch: Any) -> Any:
+        ours, theirs, counting = (getattr(batch, name, None) for name in (one, other, mask))
+        if ours is None or theirs is None or counting is None:
+            return True
         counts = flat(counting) != 0
-        apart = np.abs(flat(ours) - flat(theirs))[counts]
-        return not apart.size or apart.mean() <= tolerance or Got(f"{apart.mean():.2g} nats")
+        sums, tokens = np.where(counts, np.abs(flat(ours) - flat(theirs)), 0).sum(1), counts.sum(1)
+        versions, now = getattr(batch, field, None), meta_of(batch).get(step)
+        is_old = np.zeros(len(counts), bool)
+        if stale is not None and versions is not None and now is not None:
+            is_old = flat(versions)[:, 0] < int(now)
+        for rows, limit, which in ((~is_old, tolerance, "current"), (is_old, stale, "older")):
+            mean = sums[rows].sum() / max(tokens[rows].sum(), 1)
+            if limit is not None and not mean <= limit:
+                apart = np.where(rows, np.nan_to_num(sums / np.maximum(tokens, 1), nan=np.inf, posinf=np.inf), 0)
+                most = [row for row in np.argsort(-apart, kind="stable")[:3] if apart[row] > limit]
+                listing = ", ".join(f"{row} ({apart[row]:.2g})" for row in most)
+                of = f" over rows of {which} weights" if is_old.any() else ""
+                return Got(f"{mean:.2g} nats{of}; most in rows {listing}")
+        return True
+
+    def adjust(batch: Any, fixed: Collection[str]) -> None:
+        ours, theirs = batch.get(one), batch.get(other)
+        if ours is None or theirs is None or batch.get(mask) is None:
+            return
+        for name, value, numbers in zip((one, other), (ours, theirs), same_numbers(ours, theirs), strict=True):
+            if name not in fixed:
+                batch[name] = in_kind_of(value, numbers)
 
     words = f"{one} and {other} differ by at most {tolerance:g} nats in the mean"
-    return of_fields(words, holds, one, other, mask, adjusted=same_numbers)
+    marked: Any = rule(words + (f", in rows of older weights by {stale:g}" if stale is not None else ""))(holds)
+    marked.__typedbatch_adjust__ = adjust
+    return marked
 
 
 def sampled_by(step: str = "step", /, *, field: str = "policy_step", lag: int = 0) -> Any:
