@@ -111,7 +111,7 @@ def test_rows_of_older_weights_may_differ_more():
     )
     cold: Any = asynchronous(step=3)
     cold.old_logp = cold.old_logp * torch.tensor([1.0, 1, 1.2, 1])[:, None]
-    assert "over rows of current weights; most in rows 2 (0.2)\n" in broken(cold, Asynchronous)
+    assert "over rows of current weights; most in rows 2 (0.17)\n" in broken(cold, Asynchronous)
     late: Any = asynchronous(step=3)
     late.old_logp = late.old_logp - torch.tensor([0.0, 0, 0, 2])[:, None]
     assert "got 1.4 nats over rows of older weights; most in rows 3 (2.3)\n" in broken(late, Asynchronous)
