@@ -25,6 +25,7 @@ from typedbatch import (
     SchemaError,
     conforms,
     convert,
+    objects,
     testing,
     validate,
 )
@@ -186,6 +187,58 @@ def test_jagged_tensors_are_made_of_it():
     assert nested.inner.pair.shape[2] == 2
     with pytest.raises(LeafError, match=r"'ids': i64\[3\] is not a tensor; call to_torch\(\)"):
         ragged([[1, 2], [3]]).to_nested()
+
+
+def test_jagged_tensors_are_taken_back_on_their_memory():
+    tokens = ragged([[1, 2], [], [3]], "torch")
+    back = Ragged.from_nested(tokens.to_nested())
+    assert back == tokens
+    assert back.values.ids.data_ptr() == tokens.values.ids.data_ptr()
+    assert Ragged.from_nested({"x": tokens.to_nested().ids}).lengths.tolist() == [2, 0, 1]
+    nested = torch.nested.nested_tensor([torch.ones(1), torch.ones(1)], layout=torch.jagged)
+    with pytest.raises(StructureError, match="'y': its sequences have other lengths than those of 'x'"):
+        Ragged.from_nested({"x": tokens.to_nested().ids, "y": nested})
+    with pytest.raises(
+        LeafError, match=r"'inner\.x': .* is not a jagged tensor without gaps; build nested tensors with"
+    ):
+        Ragged.from_nested({"inner": {"x": torch.ones(2)}})
+    with pytest.raises(StructureError, match="at least one jagged tensor is needed"):
+        Ragged.from_nested(Batch())
+    with pytest.raises(LeafError, match="from_nested"):
+        Ragged.from_nested(3)  # type: ignore[call-overload]
+
+
+@given(
+    st.lists(st.integers(0, 4), max_size=6), st.sampled_from(["i1", "u1", "?", "f2", "f4", "f8", "c8"]), st.booleans()
+)
+def test_sums_are_those_of_each_sequence(lengths, dtype, as_torch):
+    total = sum(lengths)
+    values: Any = (np.arange(2 * total).reshape(total, 2) % 5).astype(dtype)
+    expected = [values[end - size : end].sum(0) for size, end in zip(lengths, np.cumsum(lengths), strict=True)]
+    tokens: Any = Ragged({"x": torch.zeros(total) if as_torch else np.zeros(total)}, lengths)
+    found = tokens.sum(torch.as_tensor(values) if as_torch else values)
+    assert tuple(found.shape) == (len(lengths), 2)
+    assert np.asarray(found).tolist() == [row.tolist() for row in expected]
+    kind = {"f2": "float32", "f4": "float32", "f8": "float64", "c8": "complex64"}.get(dtype, "int64")
+    assert str(found.dtype).removeprefix("torch.") == kind
+
+
+def test_gradients_flow_through_sums_and_other_rows_are_refused():
+    tokens = ragged([[1, 2], [3]], "torch")
+    values = torch.ones(3, requires_grad=True)
+    (tokens.sum(values) * torch.tensor([1.0, 5.0])).sum().backward()
+    assert values.grad is not None
+    assert values.grad.tolist() == [1, 1, 5]
+    assert tokens.sum(tokens.values.ids).tolist() == [3, 3]
+    assert tokens.sequence_ids.tolist() == [0, 0, 1]
+    assert ragged([[1, 2], [3]]).sequence_ids.dtype == np.int64
+    with pytest.raises(StructureError, match="3 rows are expected, as the sequences have, got torch f32"):
+        tokens.sum(torch.ones(2))
+    for wrong in ([1, 2, 3], objects(["a", "b", "c"]), np.array(["2026-01-01"] * 3, "M8[D]")):
+        with pytest.raises(LeafError, match="an array or a tensor of numbers is expected"):
+            tokens.sum(wrong)  # type: ignore[call-overload]
+    with pytest.raises(NoLengthError):
+        samples([[1, 2], [3]])[0].tokens.sum(np.ones(2))
 
 
 class TestLeafByLeaf:

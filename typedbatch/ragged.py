@@ -24,7 +24,7 @@ from typedbatch._ops.conversion import torch_side
 from typedbatch._ops.copying import deep
 from typedbatch._ops.equality import same_leaf
 from typedbatch._ops.indexing import plain_index
-from typedbatch._ops.ragged_rows import take_sequences
+from typedbatch._ops.ragged_rows import sum_sequences, take_sequences, values_of_jagged
 from typedbatch.batch import Batch
 from typedbatch.errors import LeafError, NoLengthError, StructureError, for_each, under
 from typedbatch.pytree import register
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 R_co = TypeVar("R_co", bound="BatchProtocol", covariant=True)
 B = TypeVar("B", bound="BatchProtocol")
+L = TypeVar("L", bound="TensorLike")
 
 
 class Ragged(Sequences, Generic[R_co]):
@@ -145,6 +146,27 @@ class Ragged(Sequences, Generic[R_co]):
 
     @overload
     @staticmethod
+    def from_nested(batch: Mapping[str, Any]) -> Ragged[Batch]: ...
+    @overload
+    @staticmethod
+    def from_nested(batch: B) -> Ragged[B]: ...
+    @staticmethod
+    def from_nested(batch: Any) -> Ragged[Any]:
+        """Build a ``Ragged`` from jagged ``torch.nested`` tensors, as :meth:`to_nested` returns. Memory is shared.
+
+        Args:
+            batch: Batch or dict of tensors of the layout ``torch.jagged``, with the same lengths.
+
+        Raises:
+            LeafError: A field is not such a tensor, or has gaps between its sequences.
+            StructureError: Sequences of one field have other lengths than those of another, or there is no tensor.
+        """
+        tree: Any = to_leaf(batch) if KINDS[type(batch)] is kinds.MAPPING else require_tree(batch, "from_nested()")
+        made: Ragged[Any] = new_sequences(Ragged, *values_of_jagged(tree))
+        return made
+
+    @overload
+    @staticmethod
     def unpack(packed: Packed[B], batch: None = None) -> Ragged[B]: ...
     @overload
     @staticmethod
@@ -196,6 +218,30 @@ class Ragged(Sequences, Generic[R_co]):
     def position_ids(self) -> Any:
         """Position of each row of the values in its sequence, from 0; int64, on the device of the values."""
         return self._like_values(sequences.position_ids(self._rows()))
+
+    @property
+    def sequence_ids(self) -> Any:
+        """Number of the sequence of each row of the values; int64, on the device of the values."""
+        return self._like_values(sequences.sequence_ids(self._rows()))
+
+    @overload
+    def sum(self, values: NDArray[Any]) -> NDArray[Any]: ...
+    @overload
+    def sum(self, values: L) -> L: ...
+    def sum(self, values: Any) -> Any:
+        """Return the sums of values over the rows of each sequence, ``(N, ...)``; 0 for a sequence without rows.
+
+        ``ragged.sum(ragged.values.loss_mask)`` counts tokens. Gradients flow. Bools and integers are added up as int64,
+        half precision as float32, and other numbers in their dtype.
+
+        Args:
+            values: Array or tensor with the rows of the values, ``(sum of lengths, ...)``.
+
+        Raises:
+            LeafError: The values are not numbers in an array or a tensor.
+            StructureError: They have another number of rows.
+        """
+        return sum_sequences(values, self._rows())
 
     def mask(self, side: Side = "right", *, multiple_of: int = 1, length: int | None = None) -> Any:
         """Return ``(N, T)`` bools, on the device of the values, that are true where :meth:`padded` has a row.
@@ -300,7 +346,7 @@ class Ragged(Sequences, Generic[R_co]):
         return torch_side().torch.from_numpy(array).to(first.device) if KINDS[type(first)] is kinds.TENSOR else array
 
 
-refuse_on_instances(Ragged, "from_lists", "from_padded", "unpack")
+refuse_on_instances(Ragged, "from_lists", "from_nested", "from_padded", "unpack")
 
 
 def _checked(cls: type[Ragged[Any]], values: Any, sizes: NDArray[np.intp]) -> Ragged[Any]:

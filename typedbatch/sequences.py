@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from typedbatch._core.kinds import Tree, mask_obstacle
+from typedbatch._core.kinds import KINDS, TENSOR, Tree, mask_obstacle
 from typedbatch._core.lengths import MOST_ROWS, require_at_least, require_at_most, require_tree, rows_to_take
 from typedbatch._ops.combine import cat_trees
 from typedbatch._ops.construct import to_leaf
@@ -81,14 +81,24 @@ def whole_numbers(values: Lengths, name: str) -> NDArray[np.intp]:
     raise SizeError(f"{name} are whole numbers from 0 up, in one dimension, below 2**63, got {values!r}")
 
 
-def starts(lengths: Lengths) -> NDArray[np.intp]:
-    """Return the number of the first row of each sequence."""
+@overload
+def starts(lengths: Tensor) -> Tensor: ...
+@overload
+def starts(lengths: ArrayLike) -> NDArray[np.intp]: ...
+def starts(lengths: Any) -> Any:
+    """Return the number of the first row of each sequence: an array, or for a tensor of lengths a tensor."""
     sizes = as_lengths(lengths)
-    return np.cumsum(sizes) - sizes
+    return _in_kind_of(lengths, np.cumsum(sizes) - sizes)
 
 
-def cu_seqlens(lengths: Lengths) -> NDArray[np.int32]:
+@overload
+def cu_seqlens(lengths: Tensor) -> Tensor: ...
+@overload
+def cu_seqlens(lengths: ArrayLike) -> NDArray[np.int32]: ...
+def cu_seqlens(lengths: Any) -> Any:
     """Return ``[0, l0, l0 + l1, ...]``, for attention kernels for variable lengths, as FlashAttention's ``varlen``.
+
+    It is int32: an array, or for a tensor of lengths a tensor on its device.
 
     Raises:
         SizeError: There are more rows than fit into 32 bits.
@@ -96,19 +106,33 @@ def cu_seqlens(lengths: Lengths) -> NDArray[np.int32]:
     ends = np.cumsum(as_lengths(lengths))
     if ends[-1:].sum() > np.iinfo(np.int32).max:
         raise SizeError(f"attention kernels count up to {np.iinfo(np.int32).max} rows (32 bits), got {ends[-1]} rows")
-    return np.concatenate([[0], ends]).astype(np.int32)
+    return _in_kind_of(lengths, np.concatenate([[0], ends]).astype(np.int32))
 
 
-def position_ids(lengths: Lengths) -> NDArray[np.intp]:
-    """Return the position of each row in its sequence, from 0."""
+@overload
+def position_ids(lengths: Tensor) -> Tensor: ...
+@overload
+def position_ids(lengths: ArrayLike) -> NDArray[np.intp]: ...
+def position_ids(lengths: Any) -> Any:
+    """Return the position of each row in its sequence, from 0: an array, or for a tensor of lengths a tensor."""
     sizes = as_lengths(lengths)
-    return np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return _in_kind_of(lengths, np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes))
 
 
-def sequence_ids(lengths: Lengths) -> NDArray[np.intp]:
-    """Return the number of the sequence of each row."""
+@overload
+def sequence_ids(lengths: Tensor) -> Tensor: ...
+@overload
+def sequence_ids(lengths: ArrayLike) -> NDArray[np.intp]: ...
+def sequence_ids(lengths: Any) -> Any:
+    """Return the number of the sequence of each row: an array, or for a tensor of lengths a tensor."""
     sizes = as_lengths(lengths)
-    return np.repeat(np.arange(len(sizes)), sizes)
+    return _in_kind_of(lengths, np.repeat(np.arange(len(sizes)), sizes))
+
+
+def _in_kind_of(lengths: Any, array: NDArray[Any]) -> Any:
+    """Return an array, or if the lengths are a tensor, a tensor on its device."""
+    is_tensor = KINDS[type(lengths)] is TENSOR
+    return torch_side().to_tensor(array).to(lengths.device) if is_tensor else array
 
 
 def chop(lengths: Lengths, size: int) -> NDArray[np.intp]:
@@ -126,10 +150,16 @@ def chop(lengths: Lengths, size: int) -> NDArray[np.intp]:
     return chopped
 
 
+@overload
+def mask(lengths: Tensor, length: int | None = None, side: Side = "right", *, multiple_of: int = 1) -> Tensor: ...
+@overload
 def mask(
-    lengths: Lengths, length: int | None = None, side: Side = "right", *, multiple_of: int = 1
-) -> NDArray[np.bool_]:
-    """Return an ``(E, T)`` array that is true where a padded batch has a row, and false where it has zeros.
+    lengths: ArrayLike, length: int | None = None, side: Side = "right", *, multiple_of: int = 1
+) -> NDArray[np.bool_]: ...
+def mask(lengths: Any, length: int | None = None, side: Side = "right", *, multiple_of: int = 1) -> Any:
+    """Return ``(E, T)`` bools that are true where a padded batch has a row, and false where it has zeros.
+
+    They are an array, or for a tensor of lengths a tensor on its device.
 
     Args:
         lengths: Number of rows of each of E sequences.
@@ -152,7 +182,7 @@ def mask(
     if side not in ("right", "left"):
         raise SizeError(f"side= must be 'right' or 'left', got {side!r}")
     there = np.arange(length) < sizes[:, None]
-    return there if side == "right" else there[:, ::-1].copy()  # torch refuses negative strides.
+    return _in_kind_of(lengths, there if side == "right" else there[:, ::-1].copy())  # torch takes no negative strides
 
 
 def cut(batch: B, lengths: Lengths) -> list[B]:

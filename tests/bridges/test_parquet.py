@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from pathlib import Path
+from typing import Any, TypedDict
 
 import numpy as np
 import pyarrow as pa
@@ -14,11 +15,11 @@ import torch
 from hypothesis import given
 
 from tests.strategies import numpy_batches
-from typedbatch import Batch
+from typedbatch import Batch, BatchRecord
 from typedbatch._core.lengths import leaves
 from typedbatch.bridges import arrow
 from typedbatch.bridges.arrow import from_arrow, read_parquet, to_arrow, write_parquet
-from typedbatch.errors import LeafError, StorageError, StructureError
+from typedbatch.errors import LeafError, SchemaError, StorageError, StructureError
 
 
 def rollout(rows: int = 4) -> Batch:
@@ -53,6 +54,28 @@ def test_half_precision_and_nulls(tmp_path):
     batch = Batch(half=torch.ones(2, dtype=torch.float16), text=np.array(["a", None], object))
     write_parquet(batch, str(tmp_path / "batch.parquet"))
     assert read_parquet(str(tmp_path / "batch.parquet")) == batch.to_numpy()
+
+
+class Warm(TypedDict):
+    temperature: float
+
+
+class Sampled(BatchRecord):
+    act: np.ndarray[Any, np.dtype[Any]]
+    meta: Warm
+
+
+def test_a_meta_that_files_of_others_lack(tmp_path):
+    pq.write_table(pa.table({"act": [1, 2]}), tmp_path / "theirs.parquet")
+    with pytest.raises(SchemaError, match="meta"):
+        read_parquet(tmp_path / "theirs.parquet", into=Sampled)
+    read = read_parquet(tmp_path / "theirs.parquet", into=Sampled, meta={"temperature": 0.5})
+    assert read.meta == {"temperature": 0.5}
+    own = Batch(act=np.arange(2), meta={"temperature": 0.7, "step": 3})
+    assert from_arrow(to_arrow(own), meta={"temperature": 1.0}).meta == {"temperature": 1.0, "step": 3}
+    assert from_arrow(to_arrow(own)).meta == own.meta
+    with pytest.raises(LeafError, match="meta must be a dict, got list"):
+        from_arrow(to_arrow(own), meta=["warm"])  # type: ignore[call-overload]
 
 
 def test_some_columns(tmp_path):

@@ -338,8 +338,19 @@ def test_ragged_becomes_jagged(as_torch):
     assert [row.tolist() for row in data["tokens", "ids"].unbind()] == [[0, 1], [], [2, 3, 4]]
     assert data["tokens", "inner", "w"].is_nested
     back: Any = from_tensordict(data)
-    assert back.tokens.ids is data["tokens", "ids"]
+    assert back == batch.to_torch()
+    assert back.tokens.values.ids.data_ptr() == data["tokens", "ids"].values().data_ptr()
     assert back.meta == {"temperature": 0.5}
+    assert from_tensordict(to_tensordict(Batch(around=batch, x=np.zeros(3)))).around == batch.to_torch()
+
+
+def test_jagged_tensors_that_are_no_ragged_stay_as_they_are():
+    two, three = (torch.nested.nested_tensor([torch.ones(n), torch.ones(1)], layout=torch.jagged) for n in (2, 3))
+    gaps = torch.nested.narrow(torch.ones(2, 4), 1, torch.zeros(2).long(), torch.tensor([1, 2]), layout=torch.jagged)
+    for inner in ({"a": two, "b": three}, {"a": two, "b": torch.ones(2)}, {"a": gaps}):
+        back: Any = from_tensordict(TensorDict({"tokens": TensorDict(inner, [2])}, [2]))
+        assert back.tokens.a is inner["a"]
+    assert from_tensordict(TensorDict({"a": two}, [2])).a is two  # type: ignore[attr-defined]
 
 
 def test_ragged_objects_are_no_tensors():

@@ -13,7 +13,9 @@ from hypothesis import strategies as st
 from typedbatch import Batch, objects
 from typedbatch.bridges.trl import from_trl, pairs_from_trl, pairs_to_trl, to_trl
 from typedbatch.errors import FieldNameError, LeafError, MissingFieldError, SchemaError, StructureError
-from typedbatch.posttraining import Pairs, PolicyLossProtocol, Ready, SequenceProtocol
+from typedbatch.posttraining import Pairs, PolicyLossProtocol, Ready, SequenceProtocol, to_layout
+from typedbatch.ragged import Ragged
+from typedbatch.testing import example
 
 LENGTHS = st.lists(st.integers(1, 4), min_size=1, max_size=4)
 
@@ -168,6 +170,20 @@ def test_what_trl_cannot_take():
         to_trl(Batch(batch, completion_ids=torch.zeros(2)))
     with pytest.raises(StructureError, match="different lengths"):
         to_trl(Batch(batch, uid=objects(["a"])))
+    with pytest.raises(
+        LeafError, match=r"'turns': TRL takes tensors and lists, got Ragged\[2 x 1..2\]; .padded\(\) pads"
+    ):
+        to_trl(Batch(batch, turns=Ragged({"x": torch.zeros(3)}, [1, 2])))
+
+
+def test_other_layouts_are_refused_with_the_way():
+    batch = example(Ready)
+    way = r"padded by themselves; to_layout\(batch, 'split', pad_token_id=...\) makes them"
+    for layout in ("ragged", "packed", "left", "right"):
+        with pytest.raises(StructureError, match=way):
+            to_trl(to_layout(batch, layout, pad_token_id=0))
+    given = to_trl(to_layout(to_layout(batch, "ragged"), "split", pad_token_id=0))
+    assert given["prompt_ids"].shape[0] == len(batch)
 
 
 def test_tensors_come_first_then_lists_then_numbers():

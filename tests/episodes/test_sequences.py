@@ -10,6 +10,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch import Tensor
 from torch.nn.utils.rnn import pack_sequence, pad_packed_sequence
 
 from tests.ops.helpers import assert_array, assert_identical
@@ -41,11 +42,15 @@ def naive_padded(lens: list[int], length: int, side: str) -> list[list[int]]:
 @FORMS
 def test_what_lengths_say_of_rows(form):
     lens = form([2, 0, 3])
-    assert_array(starts(lens), [0, 2, 2])
-    assert_array(position_ids(lens), [0, 1, 0, 1, 2])
-    assert_array(sequence_ids(lens), [0, 0, 2, 2, 2])
-    assert_array(cu_seqlens(lens), [0, 2, 2, 5], np.int32)
-    assert_array(mask(lens), [[True, True, False], [False] * 3, [True] * 3], bool)
+    found = [function(lens) for function in (starts, position_ids, sequence_ids, cu_seqlens, mask)]
+    kind = Tensor if isinstance(lens, Tensor) else np.ndarray
+    assert [type(array) for array in found] == [kind] * 5
+    begins, positions, numbers, ends, there = (np.asarray(array) for array in found)
+    assert_array(begins, [0, 2, 2])
+    assert_array(positions, [0, 1, 0, 1, 2])
+    assert_array(numbers, [0, 0, 2, 2, 2])
+    assert_array(ends, [0, 2, 2, 5], np.int32)
+    assert_array(there, [[True, True, False], [False] * 3, [True] * 3], bool)
 
 
 def test_no_sequences():

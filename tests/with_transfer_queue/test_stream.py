@@ -253,6 +253,12 @@ def test_kinds_that_would_come_back_as_others_are_refused(queue, value):
         stream.put(Kinds(value=value))
 
 
+def test_sequences_end_to_end_are_refused_with_the_way(queue):
+    way = r"got Ragged\[2 x 1..2\]; put its .padded\(\), or to_layout\(batch, 'split', pad_token_id=...\)"
+    with pytest.raises(LeafError, match=way):
+        Stream(uuid.uuid4().hex, [Kinds]).put(Kinds(value=Ragged({"x": np.ones(3)}, [1, 2])))
+
+
 def test_two_producers_and_two_consumers(queue):
     name = uuid.uuid4().hex
     producers, (judge,), consumers = (actors(cls, name, n) for cls, n in ((Producer, 2), (Judge, 1), (Consumer, 2)))

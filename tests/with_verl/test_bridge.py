@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from verl.protocol import DataProto
 
-from typedbatch import Batch, objects
+from typedbatch import Batch, Ragged, objects, validate
 from typedbatch.bridges.verl import from_dataproto, to_dataproto
 from typedbatch.errors import FieldNameError, LeafError, NoLengthError, SchemaError, StructureError
-from typedbatch.posttraining import Ready, SequenceProtocol, to_layout
+from typedbatch.posttraining import RaggedRollouts, Ready, SequenceProtocol, to_layout
 from typedbatch.testing import example
 
 
@@ -139,7 +139,19 @@ def test_jagged_tensors_stay():
     jagged = torch.nested.nested_tensor([torch.arange(2), torch.arange(3)], layout=torch.jagged)
     data = DataProto.from_dict({"reward_score": torch.ones(2)})
     data.batch["responses"] = jagged
-    assert from_dataproto(data).response_ids is jagged
+    back: Any = from_dataproto(data)
+    assert back.response_ids is jagged
+    assert Ragged.from_nested({"ids": back.response_ids}).lengths.tolist() == [2, 3]
+
+
+def test_sequences_end_to_end_come_back_as_they_were():
+    batch = to_layout(example(Ready), "ragged")
+    back = from_dataproto(to_dataproto(batch), RaggedRollouts)
+    assert type(back) is RaggedRollouts
+    assert back.tokens.lengths.tolist() == batch.tokens.lengths.tolist()
+    values = validate(back, RaggedRollouts).tokens.values
+    for name in ("input_ids", "response_mask", "old_logp", "advantages"):
+        assert torch.equal(values[name], batch.tokens.values[name])
 
 
 @given(st.lists(st.tuples(st.integers(1, 4), st.integers(1, 4)), min_size=1, max_size=4))

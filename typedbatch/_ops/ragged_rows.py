@@ -9,13 +9,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from typedbatch._core.kinds import Sequences, Tree, describe, new_sequences, new_tree
+from typedbatch._core.kinds import (
+    ARRAY,
+    KINDS,
+    TENSOR,
+    Sequences,
+    Tree,
+    describe,
+    leading_shape,
+    new_sequences,
+    new_tree,
+)
 from typedbatch._core.lengths import MOST_ROWS
 from typedbatch._ops.combine import Missing, cat_trees
 from typedbatch._ops.construct import to_leaf
 from typedbatch._ops.indexing import no_rows, take_basic
 from typedbatch._ops.padding import RowNumbers
-from typedbatch.errors import RowIndexError, SizeError, StructureError
+from typedbatch.errors import LeafError, RowIndexError, SizeError, StructureError, under
 
 _MAKE_JAGGED = (
     "build nested tensors with layout=torch.jagged, without gaps and with the ragged dimension second, or use a Ragged"
@@ -154,6 +164,50 @@ def cat_jagged(tensors: Sequence[Any]) -> Any:
     if not all(tensor.is_nested and _is_plain(tensor) for tensor in tensors):
         raise StructureError(f"{', '.join(map(describe, tensors))} cannot be joined; {_MAKE_JAGGED}")
     return _as_jagged(cat_sequences([_as_sequences(tensor) for tensor in tensors], "error"))
+
+
+def values_of_jagged(tree: Tree) -> tuple[Any, NDArray[np.intp]]:
+    """Return the values of jagged tensors in a batch of the same class, and the lengths of their sequences."""
+    found: list[tuple[str, NDArray[np.intp]]] = []
+
+    def values_of(name: str, leaf: Any) -> Any:
+        with under(name):
+            if isinstance(leaf, Tree):
+                return new_tree(type(leaf), {inner: values_of(inner, value) for inner, value in leaf.__dict__.items()})
+            if KINDS[type(leaf)] is not TENSOR or not leaf.is_nested or not _is_plain(leaf):
+                raise LeafError(f"{describe(leaf)} is not a jagged tensor without gaps; {_MAKE_JAGGED}")
+            sizes = leaf.offsets().diff().cpu().numpy()
+            if found and not np.array_equal(sizes, found[0][1]):
+                raise StructureError(f"its sequences have other lengths than those of {found[0][0]!r}")
+            found.append((name, sizes))
+            return leaf.values()
+
+    values = new_tree(type(tree), {name: values_of(name, leaf) for name, leaf in tree.__dict__.items()})
+    if not found:
+        raise StructureError("at least one jagged tensor is needed, as it has the lengths of the sequences")
+    return values, found[0][1]
+
+
+def sum_sequences(values: Any, sizes: NDArray[np.intp]) -> Any:
+    """Return the sums of the rows of each sequence of an array or a tensor."""
+    kind = KINDS[type(values)]
+    if kind not in (ARRAY, TENSOR) or (kind is ARRAY and values.dtype.kind not in "biufc"):
+        raise LeafError(f"an array or a tensor of numbers is expected, got {describe(values)}")
+    if leading_shape(values)[:1] != (int(sizes.sum()),):
+        raise StructureError(f"{int(sizes.sum())} rows are expected, as the sequences have, got {describe(values)}")
+    if kind is TENSOR:
+        torch = sys.modules["torch"]
+        real = values.is_floating_point() or values.is_complex()
+        wide = values if not real else values.to(torch.promote_types(values.dtype, torch.float32))
+        wide = wide if real else values.long()
+        numbers = torch.from_numpy(np.repeat(np.arange(len(sizes)), sizes)).to(values.device)
+        return wide.new_zeros(len(sizes), *values.shape[1:]).index_add(0, numbers, wide)
+    wide = values.astype(np.result_type(values, np.float32) if values.dtype.kind in "fc" else np.int64, copy=False)
+    out = np.zeros((len(sizes), *values.shape[1:]), wide.dtype)
+    there = sizes > 0
+    if there.any():
+        out[there] = np.add.reduceat(wide, (np.cumsum(sizes) - sizes)[there], axis=0)
+    return out
 
 
 def _is_plain(tensor: Any) -> bool:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from math import prod
-from typing import Any, Final, TypeVar, overload
+from typing import Any, Final, TypeAlias, TypeVar, overload
 
 import numpy as np
 import pyarrow as pa
@@ -39,6 +39,7 @@ from typedbatch.schema.dims import Sort
 from typedbatch.schema.fields import Field, Schema
 
 T = TypeVar("T")
+Meta: TypeAlias = Mapping[str, Any]
 _META: Final = b"typedbatch.meta"
 """Key of a batch's meta, as JSON, in the metadata of a table."""
 _REFUSED = (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, ValueError, TypeError, OverflowError)
@@ -77,12 +78,16 @@ def to_arrow(batch: Any, *, lists: bool = False) -> pa.Table:
 
 
 @overload
-def from_arrow(table: pa.Table, into: None = None, *, ragged: Sequence[str] = ()) -> Batch: ...
+def from_arrow(
+    table: pa.Table, into: None = None, *, ragged: Sequence[str] = (), meta: Meta | None = None
+) -> Batch: ...
 @overload
-def from_arrow(table: pa.Table, into: TypeForm[T], *, ragged: Sequence[str] = ()) -> T: ...
+def from_arrow(table: pa.Table, into: TypeForm[T], *, ragged: Sequence[str] = (), meta: Meta | None = None) -> T: ...
 @overload  # for jedi, which does not support TypeForm; checkers never reach this one
-def from_arrow(table: pa.Table, into: type[T], *, ragged: Sequence[str] = ()) -> T: ...  # type: ignore[overload-cannot-match]  # pyright: ignore[reportOverlappingOverload]
-def from_arrow(table: pa.Table, into: Any = None, *, ragged: Sequence[str] = ()) -> Any:
+def from_arrow(  # type: ignore[overload-cannot-match]  # pyright: ignore[reportOverlappingOverload]
+    table: pa.Table, into: type[T], *, ragged: Sequence[str] = (), meta: Meta | None = None
+) -> T: ...
+def from_arrow(table: pa.Table, into: Any = None, *, ragged: Sequence[str] = (), meta: Meta | None = None) -> Any:
     """Convert a table to a batch with one field per column, on the memory of the table, which is read-only.
 
     Structs become nested batches. Tensors and lists of a fixed size become arrays. Everything else that is not a
@@ -99,6 +104,8 @@ def from_arrow(table: pa.Table, into: Any = None, *, ragged: Sequence[str] = ())
             tensors become tensors, and columns that it declares as a ``Ragged`` become one.
         ragged: Names of columns of lists that become a ``Ragged``, on the memory of the table. Lists of structs get the
             fields of the struct. Other lists get one field with the name of the column.
+        meta: Values of the meta, which a table of others does not have, such as the temperature of the sampler. They
+            replace those of the table by their keys.
 
     Raises:
         LeafError: ``table`` is not a table, or a column in ``ragged`` does not have lists.
@@ -117,11 +124,13 @@ def from_arrow(table: pa.Table, into: Any = None, *, ragged: Sequence[str] = ())
         raise MissingFieldError("the table", missing[0], names)
     columns = [column.chunk(0) if column.num_chunks == 1 else column.combine_chunks() for column in table.columns]
     batch = _batch(names, columns, schema, ragged)
-    if meta := (table.schema.metadata or {}).get(_META):
-        try:
-            set_meta(batch, as_meta(json.loads(meta)))
-        except (ValueError, RecursionError) as error:
-            raise StructureError(f"the meta of the table is damaged: {error}") from error
+    kept = (table.schema.metadata or {}).get(_META, b"{}")
+    try:
+        found = as_meta(json.loads(kept))
+    except (ValueError, RecursionError) as error:
+        raise StructureError(f"the meta of the table is damaged: {error}") from error
+    if found or meta:
+        set_meta(batch, {**found, **as_meta(meta or {})})
     return batch if into is None else convert(deepcopy(batch), into)
 
 
@@ -147,18 +156,27 @@ def write_parquet(batch: Any, path: str | os.PathLike[str], **options: Any) -> N
 
 
 @overload
-def read_parquet(path: str | os.PathLike[str], columns: list[str] | None = None, *, into: None = None) -> Batch: ...
+def read_parquet(
+    path: str | os.PathLike[str], columns: list[str] | None = None, *, into: None = None, meta: Meta | None = None
+) -> Batch: ...
 @overload
-def read_parquet(path: str | os.PathLike[str], columns: list[str] | None = None, *, into: TypeForm[T]) -> T: ...
+def read_parquet(
+    path: str | os.PathLike[str], columns: list[str] | None = None, *, into: TypeForm[T], meta: Meta | None = None
+) -> T: ...
 @overload  # for jedi, as above
-def read_parquet(path: str | os.PathLike[str], columns: list[str] | None = None, *, into: type[T]) -> T: ...  # type: ignore[overload-cannot-match]  # pyright: ignore[reportOverlappingOverload]
-def read_parquet(path: str | os.PathLike[str], columns: list[str] | None = None, *, into: Any = None) -> Any:
+def read_parquet(  # type: ignore[overload-cannot-match]  # pyright: ignore[reportOverlappingOverload]
+    path: str | os.PathLike[str], columns: list[str] | None = None, *, into: type[T], meta: Meta | None = None
+) -> T: ...
+def read_parquet(
+    path: str | os.PathLike[str], columns: list[str] | None = None, *, into: Any = None, meta: Meta | None = None
+) -> Any:
     """Read a Parquet file as a batch; see :func:`from_arrow`.
 
     Args:
         path: Path of the file.
         columns: Names of the columns to read, or None for all.
         into: Record or protocol that the batch must match, or None for a Batch of arrays without a check.
+        meta: Values of the meta, beside those of the file or in their places.
 
     Raises:
         StorageError: the file cannot be read.
@@ -168,7 +186,7 @@ def read_parquet(path: str | os.PathLike[str], columns: list[str] | None = None,
         table = pq.read_table(path, columns=columns, partitioning=None)
     except (OSError, pa.ArrowException, ValueError) as error:
         raise StorageError(f"{path} cannot be read: {error}") from error
-    return from_arrow(table, into)
+    return from_arrow(table, into, meta=meta)
 
 
 def _columns(tree: Tree, rows: int, lists: bool) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 import torch
@@ -18,7 +19,7 @@ from tensordict.utils import LinkedList
 
 from typedbatch._core.depth import require_depth
 from typedbatch._core.kinds import KINDS, Kind, Tree, describe, is_objects, leading_shape, new_tree, object_array
-from typedbatch._core.lengths import equal_rows, require_at_least, require_bounded
+from typedbatch._core.lengths import equal_rows, leaves, require_at_least, require_bounded
 from typedbatch._core.meta import meta_of, set_meta
 from typedbatch._ops.conversion import torch_side
 from typedbatch.batch import Batch
@@ -32,7 +33,7 @@ _META: Final = "meta"
 def to_tensordict(batch: Any, batch_size: Sequence[int] | None = None) -> TensorDict:
     """Convert a batch to a TensorDict. Arrays become tensors on the same memory.
 
-    A ``Ragged`` becomes a TensorDict of jagged tensors, which :func:`from_tensordict` does not convert back. Object
+    A ``Ragged`` becomes a TensorDict of jagged tensors, and :func:`from_tensordict` makes one of it again. Object
     arrays become a ``NonTensorStack`` of their elements, so that they are indexed with the rest. Text, ``None`` and
     other objects become a ``NonTensorData``. The meta does too, under the name ``meta``.
 
@@ -59,7 +60,8 @@ def from_tensordict(data: Any) -> Batch:
     """Convert a TensorDict or tensorclass to a batch with the same tensors, which are not copied.
 
     A ``NonTensorStack`` becomes an object array, and a ``NonTensorData`` the object itself. One with the name ``meta``
-    that holds a dict becomes the meta.
+    that holds a dict becomes the meta. A nested TensorDict of jagged tensors, all with the same lengths,
+    becomes a ``Ragged``. Jagged tensors beside others stay as they are; ``Ragged.from_nested`` takes them.
 
     Raises:
         LeafError: ``data`` is not a TensorDict or tensorclass, or its tensors have shapes that differ between rows.
@@ -68,7 +70,7 @@ def from_tensordict(data: Any) -> Batch:
     if isinstance(data, (type, NonTensorData, NonTensorStack)) or not is_tensor_collection(data):
         raise LeafError(f"from_tensordict() takes a TensorDict or a tensorclass, got {describe(data)}")
     require_depth(data, _nested)
-    return _batch(data)
+    return _with_ragged(_batch(data))
 
 
 def _nested(data: Any) -> Mapping[str, Any] | None:
@@ -114,6 +116,24 @@ def _batch(data: Any) -> Batch:
     if is_meta and meta:
         set_meta(batch, dict(meta))
     return batch
+
+
+def _with_ragged(batch: Batch) -> Batch:
+    """Put a ``Ragged`` in the place of each nested batch of jagged tensors alone, which have the same lengths."""
+    fields = batch.__dict__
+    for name, value in fields.items():
+        if isinstance(value, Batch):
+            direct = any(_is_nested(leaf) for leaf in value.__dict__.values())
+            if direct and all(_is_nested(leaf) for _, leaf in leaves(value.__dict__)):
+                with suppress(TypedBatchError):  # they have other lengths, or gaps
+                    fields[name] = Ragged.from_nested(value)
+            else:
+                _with_ragged(value)
+    return batch
+
+
+def _is_nested(leaf: Any) -> bool:
+    return KINDS[type(leaf)] is Kind.TENSOR and bool(leaf.is_nested)
 
 
 def to_tensorclass(batch: Any, cls: type[T]) -> T:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from typing_extensions import TypeForm
 
-from typedbatch._core.kinds import KINDS, MAPPING, TENSOR, describe, is_objects, is_placeholder
+from typedbatch._core.kinds import KINDS, MAPPING, RAGGED, TENSOR, describe, is_objects, is_placeholder
 from typedbatch._core.lengths import equal_rows, require_bounded
 from typedbatch._core.meta import meta_of, set_meta
 from typedbatch._ops.construct import objects
@@ -97,12 +97,17 @@ def to_trl(batch: Any) -> dict[str, Any]:
     Raises:
         LeafError: ``batch`` is not a Batch, or has a field that is neither a tensor nor an array.
         MissingFieldError: ``response_mask`` is missing.
-        StructureError: fields have different lengths, a mask has values other than 0 and 1, or ``loss_mask`` is True
-            where the response has no token.
+        StructureError: the batch has another layout, fields have different lengths, a mask has values other than 0 and
+            1, or ``loss_mask`` is True where the response has no token.
         FieldNameError: two fields would have the same name.
     """
     tree = require_bounded(batch, "to_trl()")
     given = {name: value for name, value in tree.__dict__.items() if value is not None and not is_placeholder(value)}
+    if "response_ids" not in given and (KINDS[type(given.get("tokens"))] is RAGGED or "input_ids" in given):
+        text = (
+            "TRL takes prompts and responses padded by themselves; to_layout(batch, 'split', pad_token_id=...) makes "
+        )
+        raise StructureError(text + "them")
     if "response_mask" not in given:
         raise MissingFieldError(type(tree).__name__, "response_mask", given)
     rows = Batch(given).to_torch(device=given["response_mask"].device)
@@ -125,7 +130,8 @@ def to_trl(batch: Any) -> dict[str, Any]:
         if is_objects(value):
             inputs[name] = value.tolist()
         elif KINDS[type(value)] is not TENSOR:
-            raise LeafError(f"TRL takes tensors and lists, got {describe(value)}", name)
+            hint = "; .padded() pads it" if KINDS[type(value)] is RAGGED else ""
+            raise LeafError(f"TRL takes tensors and lists, got {describe(value)}{hint}", name)
     # TRL counts the rows of the first one.
     inputs = dict(sorted(inputs.items(), key=lambda item: isinstance(item[1], list)))
     for name, value in meta_of(tree).items():

@@ -13,7 +13,7 @@ import transfer_queue
 from tensordict import NonTensorStack, TensorDict
 from typing_extensions import TypeForm
 
-from typedbatch._core.kinds import ARRAY, KINDS, TENSOR, describe, is_masked, is_objects, new_tree, object_array
+from typedbatch._core.kinds import ARRAY, KINDS, RAGGED, TENSOR, describe, is_masked, is_objects, new_tree, object_array
 from typedbatch._core.lengths import equal_rows, require_at_least, require_bounded
 from typedbatch._core.meta import FieldsWithMeta, meta_of, set_meta
 from typedbatch._ops.conversion import leaf_to_device
@@ -312,7 +312,8 @@ def _column(leaf: Any) -> Any:
         return leaf.detach()
     if kind is ARRAY and leaf.dtype.kind in "biufc" and not is_masked(leaf):
         return leaf_to_device("cpu", None)(leaf)
-    raise LeafError(f"a queue takes tensors, arrays of numbers and columns of objects, got {describe(leaf)}")
+    hint = "; put its .padded(), or to_layout(batch, 'split', pad_token_id=...)" if kind is RAGGED else ""
+    raise LeafError(f"a queue takes tensors, arrays of numbers and columns of objects, got {describe(leaf)}{hint}")
 
 
 def _is_plain(value: Any) -> bool:
