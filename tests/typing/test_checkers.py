@@ -70,6 +70,22 @@ def program_of_pairs() -> str:
     return "\n".join(lines)
 
 
+REQUIRED = {
+    "HasRolloutLogp": ["rollout_logp"], "HasPolicyStep": ["policy_step"], "HasRefLogp": ["ref_logp"],
+    "HasValues": ["values", "returns"], "HasPairRefLogp": ["ref_chosen_logp", "ref_rejected_logp"],
+}  # fmt: skip
+
+
+def program_of_required() -> str:
+    """Classes of any two records that require what is optional, and a use of each field as what it is then."""
+    lines = ["from torch import Tensor", f"from typedbatch.posttraining import {', '.join(REQUIRED)}"]
+    for one, two in permutations(REQUIRED, 2):
+        lines += [f"class {one}{two}({one}, {two}): ...", f"def use_{one}_{two}(batch: {one}{two}) -> None:"]
+        for number, field in enumerate([*REQUIRED[one], *REQUIRED[two]]):
+            lines += [f"    field_{number}: Tensor = batch.{field}", f"    print(field_{number}.mean())"]
+    return "\n".join(lines)
+
+
 def reports(name: str, folder: Path, kept: Path) -> list[Diagnostic]:
     """What a checker reports; outside CI, an older mypy that is not there skips the test."""
     with installed(name):
@@ -90,7 +106,11 @@ def compare(name: str, sources: dict[str, str], place: Path, kept: Path) -> None
 @pytest.mark.parametrize("name", each(CHECKERS))
 def test_reports_exactly_the_marked_statements(name: str, tmp_path: Path, kept: Path) -> None:
     together = {file: source for file, source in SOURCES.items() if not is_alone(CHECKERS[name], source)}
-    made = {"pass_public_names.py": program_of_public_names(), "pass_pairs.py": program_of_pairs()}
+    made = {
+        "pass_public_names.py": program_of_public_names(),
+        "pass_pairs.py": program_of_pairs(),
+        "pass_required.py": program_of_required(),
+    }
     compare(name, {**together, **made}, tmp_path, kept)
 
 
@@ -103,6 +123,11 @@ def test_reports_exactly_the_marked_statements_of_programs_by_themselves(name: s
 
 def test_pairs_of_protocols_and_records_can_be_declared() -> None:
     exec(program_of_pairs(), {"__name__": __name__})
+
+
+def test_all_records_that_require_what_is_optional_are_combined() -> None:
+    assert {*REQUIRED} == {name for name in typedbatch.posttraining.__all__ if name.startswith("Has")}
+    exec(program_of_required(), {"__name__": __name__})
 
 
 @pytest.mark.parametrize("name", SOUND)
