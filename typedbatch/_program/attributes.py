@@ -20,7 +20,7 @@ from typedbatch._program.heap import BatchObject, BufferObject, DictObject, Fiel
 from typedbatch._program.judge import OF_VALUES, read_field
 from typedbatch._program.machine import Machine
 from typedbatch._program.outside import KEEPS_NOTHING
-from typedbatch._program.shipped import MEMBERS, shipped
+from typedbatch._program.shipped import GROUPS, MEMBERS, OF_GROUPS, shipped
 from typedbatch._program.source import Source
 from typedbatch._program.values import (
     ARRAY,
@@ -162,6 +162,8 @@ class Attributes(Machine):
                 return self._attribute_of_external(atom, name, node)
             case Result(full) if full.startswith("numpy") and (name == "choice" or name in DRAWS):
                 return (External(f"numpy.random.{name}"),)
+            case Result(full) if full == GROUPS and name in OF_GROUPS:
+                return (External(f"{full}.{name}"),)
             case Result(full) if full.partition(".")[0] in KEEPS_NOTHING:
                 return (Result(full),)
             case Ragged(values) if name == "values":

@@ -30,6 +30,9 @@ _CLASSES: Final = {
 }  # fmt: skip
 MEMBERS: Final = frozenset({*dir(Batch), "meta"})
 """Names that a batch has beside its fields."""
+GROUPS: Final = "typedbatch.rows.Groups"
+OF_GROUPS: Final = ("mean", "std", "leave_one_out")
+"""Methods of groups that return a statistic for each row."""
 
 
 class Declared(NamedTuple):
