@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, overload
 
 import numpy as np
@@ -18,7 +19,7 @@ from typedbatch._core import kinds
 from typedbatch._core.kinds import KINDS, Sequences, Tree, describe, leading_shape, new_sequences, new_tree
 from typedbatch._core.lengths import leaves, require_rows, require_tree
 from typedbatch._ops.casting import as_declared
-from typedbatch._ops.combine import cat_trees, keeps_whole_numbers
+from typedbatch._ops.combine import cat_trees, keeps_whole_numbers, require_names
 from typedbatch._ops.construct import refuse_on_instances, to_leaf
 from typedbatch._ops.conversion import torch_side
 from typedbatch._ops.copying import deep
@@ -115,17 +116,17 @@ class Ragged(Sequences, Generic[R_co]):
             return _from_columns(rows, into)
         if not isinstance(rows, Iterable):
             raise LeafError(f"from_lists() takes a list of dicts, or a dict of lists, got {describe(rows)}")
-        batches: list[Any] = []
+        given: list[Mapping[str, Any]] = []
         for number, row in enumerate(rows):
             if KINDS[type(row)] is not kinds.MAPPING and not isinstance(row, Tree):
                 what = f"a dict or a Batch of lists, one for each field, got {describe(row)} at {number}"
                 raise LeafError(f"a sequence must be {what}")
-            batches.append(to_leaf(row))
-        names = dict.fromkeys(name for batch in batches for name in batch.__dict__)
-        for number, batch in enumerate(batches):
-            if missing := [name for name in names if name not in batch.__dict__]:
+            given.append(row.__dict__ if isinstance(row, Tree) else row)
+        names = dict.fromkeys(chain.from_iterable(given))
+        for number, fields in enumerate(given):
+            if missing := [name for name in names if name not in fields]:
                 raise StructureError(f"sequence {number} has no field {missing[0]!r}, which other sequences have")
-        return _from_columns({name: [batch.__dict__[name] for batch in batches] for name in names}, into)
+        return _from_columns({name: [fields[name] for fields in given] for name in names}, into)
 
     @staticmethod
     def from_padded(batch: B, mask: Any) -> Ragged[B]:
@@ -356,34 +357,60 @@ def _checked(cls: type[Ragged[Any]], values: Any, sizes: NDArray[np.intp]) -> Ra
 
 
 def _from_columns(columns: Mapping[str, Iterable[Any]], into: Callable[..., Any]) -> Ragged[Any]:
+    require_names(columns)
     fields: dict[str, Any] = {}
     sizes: list[int] | None = None
     for name, column in columns.items():
         with under(name):
             if not isinstance(column, Iterable):
                 raise LeafError(f"a field must be a list with the rows of each sequence, got {describe(column)}")
-            parts = [to_leaf(part) for part in column]
-            for number, part in enumerate(parts):
-                if not isinstance(part, Tree) and not leading_shape(part):
-                    what = f"a list, an array or a tensor, got {describe(part)} at {number}"
-                    raise LeafError(f"a sequence must be {what}")
-            found = [len(part) for part in parts]
-            if sizes is not None and len(found) != len(sizes):
-                raise StructureError(f"has {len(found)} sequences, but the fields before it have {len(sizes)}")
-            for number, (size, before) in enumerate(zip(found, sizes or found, strict=True)):
-                if size != before:
-                    raise StructureError(f"sequence {number} has {size} rows, but {before} in the fields before")
-        # The dtype of an empty list is unknown, so empty ones are left out if there are others.
-        there = [part for part in parts if len(part)] or parts[:1]
-        joined: Any = np.zeros(0)
-        if there:
-            joined = cat_trees([new_tree(Batch, {name: part}) for part in there], "error", to_leaf).__dict__[name]
-        if KINDS[type(joined)] is kinds.ARRAY and len({part.dtype for part in there}) > 1:
-            rows = [row for part in there for row in part]
-            if not keeps_whole_numbers(rows, joined):
-                joined = np.concatenate([part.astype(object) for part in there])
-        fields[name], sizes = joined, found
+        fields[name], found = _end_to_end(name, list(column))
+        if sizes is not None and found != sizes:
+            raise _other_lengths(found, sizes).under(name)
+        sizes = found
     return Ragged(_made(fields, into), sizes or [])
+
+
+def _end_to_end(name: str, column: list[Any]) -> tuple[Any, list[int]]:
+    """Return the sequences of one field end to end, and their lengths."""
+    if (numbers := _numbers(column)) is not None:
+        return numbers, [*map(len, column)]
+    with under(name):
+        parts: list[Any] = [to_leaf(part) for part in column]
+        shapes = [(len(part),) if isinstance(part, Batch) else leading_shape(part) for part in parts]
+        if () in shapes:
+            number = shapes.index(())
+            got = f"{describe(parts[number])} at {number}"
+            raise LeafError(f"a sequence must be a list, an array or a tensor, got {got}")
+    sizes = [shape[0] for shape in shapes]
+    # The dtype of an empty list is unknown, so empty ones are left out if there are others.
+    there = [part for part, size in zip(parts, sizes, strict=True) if size] or parts[:1]
+    joined: Any = np.zeros(0)
+    if there:
+        joined = cat_trees([new_tree(Batch, {name: part}) for part in there], "error", to_leaf).__dict__[name]
+    if KINDS[type(joined)] is kinds.ARRAY and len({part.dtype for part in there}) > 1:
+        rows = [row for part in there for row in part]
+        if not keeps_whole_numbers(rows, joined):
+            joined = np.concatenate([part.astype(object) for part in there])
+    return joined, sizes
+
+
+def _numbers(column: list[Any]) -> NDArray[Any] | None:
+    """Return the numbers of lists end to end if they are of one class of Python's, which is fastest for all at once."""
+    if set(map(type, column)) != {list}:
+        return None
+    flat = list(chain.from_iterable(column))
+    if set(map(type, flat)) not in ({int}, {float}, {bool}):
+        return None
+    numbers = np.array(flat)
+    return numbers if numbers.dtype.kind in "bif" else None  # an int may be too large for int64
+
+
+def _other_lengths(sizes: list[int], others: list[int]) -> StructureError:
+    if len(sizes) != len(others):
+        return StructureError(f"has {len(sizes)} sequences, but the fields before it have {len(others)}")
+    number = next(number for number, size in enumerate(sizes) if size != others[number])
+    return StructureError(f"sequence {number} has {sizes[number]} rows, but {others[number]} in the fields before")
 
 
 def _made(fields: dict[str, Any], into: Any) -> Any:

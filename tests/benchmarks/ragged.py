@@ -11,12 +11,13 @@ import numpy as np
 import torch
 
 from typedbatch import Batch, Ragged
+from typedbatch.posttraining import Tokens
 
 from .timing import Ratio, Row, row
 
 SAMPLES, LONGEST, FILL = 1024, 4096, 0.2
 SHARE_OF_PADDED_BAR = 0.21
-_CHUNKS = 8
+_CHUNKS, GRADED = 8, 128
 _INTEGERS, _FLOATS = ("ids", "position"), ("old", "ref", "rollout", "advantage", "value", "returns")
 Tensors = dict[str, Any]
 TITLE = f"ragged: {SAMPLES} samples of at most {LONGEST} tokens, {FILL:.0%} of them there, 8 fields"
@@ -31,16 +32,40 @@ def measure_ragged() -> list[Row]:
     flat_parts = [part.tokens.values.__dict__ for part in parts]
     offsets = torch.from_numpy(np.concatenate([[0], np.cumsum(lengths)]))
     jagged = {name: torch.nested.nested_tensor_from_jagged(value, offsets) for name, value in flat.items()}
+    answers = _answers()
     calls = [
         ("reorder", 1.1, lambda: _gathered(flat, lengths, order), lambda: batch[order]),
         ("concat of 8", 1.1, lambda: _joined(flat_parts), lambda: Batch.cat(parts)),
         ("chunk into 8, beside jagged tensors", 0.01, lambda: _cut(jagged), lambda: _pieces(batch)),
+        (
+            f"{GRADED} rows of lists, as a sampler returns them",
+            1.3,
+            lambda: _of_lists(answers),
+            lambda: Ragged.from_lists(answers, into=Tokens),
+        ),
     ]
     rows = [row(name, floor, own, bar) for name, bar, floor, own in calls]
     held = sum(value.nbytes for value in flat.values()) + lengths.nbytes
     padded = sum(SAMPLES * LONGEST * value.element_size() for value in flat.values())
     share = {"typedbatch": Ratio(held / padded, 0.0)}
     return [*rows, Row("bytes / those of the padded batch", 0.0, share, SHARE_OF_PADDED_BAR)]
+
+
+def _answers() -> list[dict[str, Any]]:
+    """Answers of 100 to 400 tokens, each a dict of lists of Python's numbers."""
+    rng = np.random.default_rng(2)
+    return [
+        {
+            "input_ids": rng.integers(0, 50_000, size).tolist(), "response_mask": [True] * size,
+            "loss_mask": (rng.random(size) < 0.9).tolist(), "rollout_logp": (-rng.random(size)).tolist(),
+        }
+        for size in rng.integers(100, 400, GRADED).tolist()
+    ]  # fmt: skip
+
+
+def _of_lists(answers: list[dict[str, Any]]) -> tuple[Tensors, Any]:
+    flat = {name: [number for answer in answers for number in answer[name]] for name in answers[0]}
+    return {name: torch.tensor(numbers) for name, numbers in flat.items()}, [len(one["input_ids"]) for one in answers]
 
 
 def _lengths() -> Any:

@@ -217,7 +217,7 @@ def _from_array(array: NDArray[Any]) -> Any:
 
 
 def _from_sequence(values: Sequence[Any]) -> Any:
-    found = set(map(kind_of, values))
+    found = {KINDS[cls] for cls in set(map(type, values))}  # a kind for each class, as lists have many elements
     if kinds.TENSORDICT in found:
         _from_tensordict(next(value for value in values if kind_of(value) is kinds.TENSORDICT))
     if found and found <= {kinds.MAPPING, kinds.BATCH}:
