@@ -11,7 +11,8 @@ import torch
 from tests.posttraining.test_layouts import rollouts
 from typedbatch import BatchRecord, checking, objects, validate
 from typedbatch.errors import SchemaError
-from typedbatch.posttraining import Ready, logp_close, same_in_groups, sampled_by
+from typedbatch.posttraining import Ready, kl_below, logp_close, same_in_groups, sampled_by
+from typedbatch.testing import example
 
 
 def sampled(rows: int = 4, tokens: int = 12) -> Ready:
@@ -119,6 +120,25 @@ def test_rows_of_older_weights_may_differ_more():
     nothing: Any = asynchronous(step=9)
     nothing.loss_mask, nothing.rollout_logp = nothing.loss_mask & False, nothing.rollout_logp * 0
     validate(nothing, Asynchronous, level="values")
+
+
+class Near(Ready):
+    is_near = kl_below(0.1)
+
+
+def test_a_policy_that_has_left_its_reference():
+    batch: Any = Near(**sampled())
+    validate(batch, Near, level="values")  # without a reference there is nothing to compare
+    batch.ref_logp = batch.old_logp * batch.loss_mask
+    validate(batch, Near, level="values")
+    batch.ref_logp = (batch.old_logp - 0.3) * batch.loss_mask  # exp(-0.3) + 0.3 - 1 is 0.041
+    validate(batch, Near, level="values")
+    batch.ref_logp = (batch.old_logp - torch.tensor([0.0, 1, 0, 2])[:, None]) * batch.loss_mask
+    expected = (0 + (np.exp(-1) + 1 - 1) + 0 + (np.exp(-2) + 2 - 1)) / 4
+    text = "not so: the KL divergence of old_logp from ref_logp is below 0.1 nats per token, got "
+    assert f"{text}{expected:.2g} nats; most in rows 3 (1.1), 1 (0.37)\n" in broken(batch, Near)
+    assert text in broken(Near(**{**batch, "ref_logp": (batch.old_logp + 1) * batch.loss_mask}), Near)
+    validate(example(Near), Near, level="values")
 
 
 def test_a_difference_that_is_not_a_number_is_large():

@@ -28,7 +28,15 @@ from typedbatch.posttraining.records import (
     Scored,
     Sequences,
 )
-from typedbatch.posttraining.rules import ends_at_the_edge, logp_close, logp_of_mask, same_in_groups, sampled_by, within
+from typedbatch.posttraining.rules import (
+    ends_at_the_edge,
+    kl_below,
+    logp_close,
+    logp_of_mask,
+    same_in_groups,
+    sampled_by,
+    within,
+)
 from typedbatch.posttraining.to_layout import to_layout
 from typedbatch.posttraining.token_fields import Layout
 from typedbatch.posttraining.token_gae import token_gae
@@ -38,12 +46,11 @@ from typedbatch.posttraining.token_values import token_values
 __all__ = [
     "PER_TOKEN", "Aggregation", "CausalModel", "Distillation", "HasPairRefLogp", "HasPolicyStep", "HasRefLogp",
     "HasRolloutLogp", "HasValues", "Layout", "LeftPadded", "MicroBatch", "PackedLossProtocol", "PackedRollouts",
-    "PackedValueProtocol",
-    "PairLossProtocol", "Pairs", "PolicyLossProtocol", "Prompts", "RaggedRollouts", "Ready", "ReferenceProtocol",
-    "RewardProtocol", "RightPadded", "Rollouts", "Scored", "SequenceProtocol", "Sequences", "Tokens",
-    "ValueLossProtocol", "aggregate", "ends_at_the_edge", "logp_close", "logp_of_mask", "map_tokens", "micro_batches",
-    "pairs_of", "same_in_groups", "sampled_by", "to_layout", "token_gae", "token_logp", "token_values",
-    "trim", "within",
+    "PackedValueProtocol", "PairLossProtocol", "Pairs", "PolicyLossProtocol", "Prompts", "RaggedRollouts", "Ready",
+    "ReferenceProtocol", "RewardProtocol", "RightPadded", "Rollouts", "Scored", "SequenceProtocol", "Sequences",
+    "Tokens", "ValueLossProtocol", "aggregate", "ends_at_the_edge", "kl_below", "logp_close", "logp_of_mask",
+    "map_tokens", "micro_batches", "pairs_of", "same_in_groups", "sampled_by", "to_layout", "token_gae", "token_logp",
+    "token_values", "trim", "within",
 ]  # fmt: skip
 
 

@@ -130,20 +130,15 @@ def logp_close(
         if ours is None or theirs is None or counting is None:
             return True
         counts = flat(counting) != 0
-        sums, tokens = np.where(counts, np.abs(flat(ours) - flat(theirs)), 0).sum(1), counts.sum(1)
+        apart = np.where(counts, np.abs(flat(ours) - flat(theirs)), 0)
         versions, now = getattr(batch, field, None), meta_of(batch).get(step)
-        is_old = np.zeros(len(counts), bool)
-        if stale is not None and versions is not None and now is not None:
-            is_old = flat(versions)[:, 0] < int(now)
-        for rows, limit, which in ((~is_old, tolerance, "current"), (is_old, stale, "older")):
-            mean = sums[rows].sum() / max(tokens[rows].sum(), 1)
-            if limit is not None and not mean <= limit:
-                apart = np.where(rows, np.nan_to_num(sums / np.maximum(tokens, 1), nan=np.inf, posinf=np.inf), 0)
-                most = [row for row in np.argsort(-apart, kind="stable")[:3] if apart[row] > limit]
-                listing = ", ".join(f"{row} ({apart[row]:.2g})" for row in most)
-                of = f" over rows of {which} weights" if is_old.any() else ""
-                return Got(f"{mean:.2g} nats{of}; most in rows {listing}")
-        return True
+        if stale is None or versions is None or now is None:
+            return _mean_below(apart, counts, tolerance)
+        is_old = flat(versions)[:, 0] < int(now)
+        current = _mean_below(
+            apart, counts, tolerance, ~is_old, " over rows of current weights" if is_old.any() else ""
+        )
+        return _mean_below(apart, counts, stale, is_old, " over rows of older weights") if current is True else current
 
     def adjust(batch: Any, fixed: Collection[str]) -> None:
         ours, theirs = batch.get(one), batch.get(other)
@@ -157,6 +152,43 @@ def logp_close(
     marked: Any = rule(words + (f", in rows of older weights by {stale:g}" if stale is not None else ""))(holds)
     marked.__typedbatch_adjust__ = adjust
     return marked
+
+
+def kl_below(limit: float, /, policy: str = "old_logp", reference: str = "ref_logp", *, mask: str = "loss_mask") -> Any:
+    """Return a rule that the policy is still near its reference, as a KL divergence that grows shows that it is not.
+
+    The divergence is estimated as the mean of ``exp(d) - d - 1`` with ``d = reference - policy`` over all tokens that
+    count, which is never negative (Schulman, "Approximating KL divergence", 2020).
+
+    Args:
+        limit: Number of nats per token that the mean must be below.
+        policy: Name of the field with log-probabilities of the policy that sampled the tokens, ``(N, R)``, in nats.
+        reference: Name of the field with those of the reference, of the same shape.
+        mask: Name of the mask of the tokens that count.
+
+    Returns:
+        The rule, used like that of :func:`within`. It is about all rows together, and names those above the limit.
+    """
+
+    def holds(own: Any, other: Any, counting: Any) -> Any:
+        counts = flat(counting) != 0
+        apart = np.where(counts, flat(other) - flat(own), 0)
+        return _mean_below(np.expm1(apart) - apart, counts, limit)
+
+    words = f"the KL divergence of {policy} from {reference} is below {limit:g} nats per token"
+    return of_fields(words, holds, policy, reference, mask, adjusted=same_numbers)
+
+
+def _mean_below(values: Any, counts: Any, limit: float, rows: Any = True, of: str = "") -> Any:
+    """Return True if the mean over counting tokens of some rows is at most a limit, else text with the rows above."""
+    sums, tokens = np.where(rows, values.sum(1), 0), np.where(rows, counts.sum(1), 0)
+    mean = sums.sum() / max(tokens.sum(), 1)
+    if mean <= limit:
+        return True
+    apart = np.nan_to_num(sums / np.maximum(tokens, 1), nan=np.inf, posinf=np.inf)
+    most = [row for row in np.argsort(-apart, kind="stable")[:3] if apart[row] > limit]
+    listing = ", ".join(f"{row} ({apart[row]:.2g})" for row in most)
+    return Got(f"{mean:.2g} nats{of}; most in rows {listing}")
 
 
 def sampled_by(step: str = "step", /, *, field: str = "policy_step", lag: int = 0) -> Any:
