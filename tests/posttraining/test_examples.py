@@ -46,11 +46,13 @@ def test_the_reward_of_several_modules_rises(program, arguments):
     assert last > first + 0.3
 
 
+@pytest.mark.parametrize("project", ["grpo", "asynchronous"])
 @pytest.mark.parametrize("checker", [PLUGIN, CHECKERS["pyright"]], ids=["mypy with the plugin", "pyright"])
-def test_a_strict_checker_has_nothing_to_say(checker, tmp_path, kept):
+def test_a_strict_checker_has_nothing_to_say(checker, project, tmp_path, kept):
     ignored = shutil.ignore_patterns("__pycache__", "streamed.py")  # Ray is elsewhere.
-    folder = shutil.copytree(EXAMPLES / "grpo", tmp_path / "examples", ignore=ignored)
-    shutil.copy(EXAMPLES / "grpo.py", folder)
+    folder = shutil.copytree(EXAMPLES / project, tmp_path / "examples", ignore=ignored)
+    if project == "grpo":
+        shutil.copy(EXAMPLES / "grpo.py", folder)
     for name, text in checker.settings.items():
         (folder / name).write_text(text, encoding="utf-8")
     if checker is PLUGIN:

@@ -71,9 +71,13 @@ def program_of_pairs() -> str:
 
 
 REQUIRED = {
-    "HasRolloutLogp": ["rollout_logp"], "HasPolicyStep": ["policy_step"], "HasRefLogp": ["ref_logp"],
-    "HasValues": ["values", "returns"], "HasPairRefLogp": ["ref_chosen_logp", "ref_rejected_logp"],
-}  # fmt: skip
+    "HasIsWeights": ["is_weights"],
+    "HasPairRefLogp": ["ref_chosen_logp", "ref_rejected_logp"],
+    "HasPolicyStep": ["policy_step"],
+    "HasRefLogp": ["ref_logp"],
+    "HasRolloutLogp": ["rollout_logp"],
+    "HasValues": ["values", "returns"],
+}
 
 
 def program_of_required() -> str:

@@ -89,7 +89,7 @@ class Ready(Scored):
     """Predicted values of the critic."""
     returns: FixedPerToken | Absent = None
     """Value targets for the critic."""
-    is_weights: Annotated[Float[Tensor, "N R"], Ge(0), NoGradient] | None = None
+    is_weights: Annotated[Float[Tensor, "N R"], Ge(0), NoGradient] | Absent = None
     """Importance weight of each token, for samples from older weights or a different engine."""
 
     logp_is_close: ClassVar[Any] = logp_close("old_logp", "rollout_logp")
@@ -127,6 +127,13 @@ class HasValues(Ready):
     """Predicted values of the critic."""
     returns: FixedPerToken  # pyright: ignore[reportGeneralTypeIssues]  # required here
     """Value targets for the critic."""
+
+
+class HasIsWeights(Ready):
+    """Batches ready for a loss in which importance weights are required, as for samples of older weights."""
+
+    is_weights: Annotated[Float[Tensor, "N R"], Ge(0), NoGradient]  # pyright: ignore[reportGeneralTypeIssues]  # required here
+    """Importance weight of each token, for samples from older weights or a different engine."""
 
 
 class Sequences(BatchRecord):
