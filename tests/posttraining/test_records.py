@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import doctest
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -145,3 +149,15 @@ def test_losses_of_other_layouts_say_what_they_read():
     pairs = example(Pairs)
     pairs.ref_chosen_logp = None
     assert not conforms(pairs, PairLossProtocol)
+
+
+def test_every_public_name_is_used_by_an_example_or_a_page():
+    docs = Path(__file__).parents[2] / "docs"
+    sources = [path.read_text(encoding="utf-8") for path in docs.glob("examples/**/*.py")]
+    for page in docs.rglob("*.md"):
+        examples = doctest.DocTestParser().get_examples(page.read_text(encoding="utf-8"))
+        sources.append("\n".join(example.source for example in examples))
+    used = set[str]()
+    for source in sources:  # an import alone uses nothing
+        used |= {node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name)}
+    assert {*posttraining.__all__} <= used

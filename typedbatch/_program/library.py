@@ -20,8 +20,8 @@ from typedbatch._program.heap import BatchObject, BufferObject, DictObject, Fiel
 from typedbatch._program.judge import assume, has_in, made_at, read_field
 from typedbatch._program.machine import Machine
 from typedbatch._program.needs import lacks, need
-from typedbatch._program.shapes import lift, lower
 from typedbatch._program.shipped import GROUPS, MEMBERS, declared_by, name_in_full, parameters_of, shipped
+from typedbatch._program.shipped_arrays import ARRAYS, of_group
 from typedbatch._program.swapped import RETURNED, check_arguments
 from typedbatch._program.values import (
     ARRAY,
@@ -440,7 +440,7 @@ def call_class_member(machine: Machine, name: str, call: Call) -> Value:
 def call_function(machine: Machine, name: str, call: Call) -> Value:
     """Call a class or function of this package."""
     if name.startswith(f"{GROUPS}."):
-        return _of_group(machine, call)
+        return of_group(machine, call)
     found, last = shipped(name), name.rpartition(".")[2]
     if found is Batch:
         return make(machine, call)
@@ -574,39 +574,6 @@ def _project(machine: Machine, call: Call) -> Value:
     return _into(machine, call, "project")
 
 
-def _values_of_tokens(machine: Machine, call: Call) -> Value:
-    """Return an array like the mask of responses of a batch, or like the ids that are asked for."""
-    machine.escape_functions(call)
-    asked = call.named.get("ids")
-    found = [asked] if asked not in (None, NONE) else [_field_of(machine, atom) for atom in call.get(1, "batch") or ()]
-    known = [lift(machine, value or UNKNOWN) for value in found]
-    if len(known) != 1 or not isinstance(known[0], Array):
-        return ARRAY
-    return lower(Array(known[0].axes, frozenset({"float32"}), torch=True))
-
-
-def _field_of(machine: Machine, atom: Atom) -> Value:
-    """Return the mask of responses of a batch, of tokens end to end too."""
-    batch = machine.batch_at(atom)
-    if batch is None or "response_mask" not in batch.fields:
-        return UNKNOWN
-    return batch.fields["response_mask"].value
-
-
-def _aggregate(machine: Machine, call: Call) -> Value:
-    return lower(Array((), None, torch=True))
-
-
-def _groups(machine: Machine, call: Call) -> Value:
-    return (Result(GROUPS),)
-
-
-def _of_group(machine: Machine, call: Call) -> Value:
-    """Return the statistic of the group of each row, of the shape of the values."""
-    values = lift(machine, call.first or UNKNOWN)
-    return lower(values.typed(None)) if isinstance(values, Array) else ARRAY
-
-
 def _conforms(machine: Machine, call: Call) -> Value:
     machine.escape(call.first or UNKNOWN)
     return UNKNOWN
@@ -617,13 +584,11 @@ FUNCTIONS: Final[Mapping[str, FunctionRow]] = {
     **dict.fromkeys(("restore", "stack"), joined),
     **dict.fromkeys(("add_gae", "add_nstep", "compute_nstep_return"), _with_targets),
     **dict.fromkeys(("repeat", "trim"), _copy),
-    **dict.fromkeys(("token_logp", "token_values"), _values_of_tokens),
-    "aggregate": _aggregate,
+    **ARRAYS,
     "chunk": _chunk,
     "conforms": _conforms,
     "convert": _convert,
     "extend": _extend,
-    "groups": _groups,
     "pad_rows": _pad,
     "project": _project,
     "union": _union,

@@ -6,6 +6,7 @@ from typedbatch.posttraining.layouts import LeftPadded, PackedRollouts, RaggedRo
 from typedbatch.posttraining.micro_batches import MicroBatch, map_tokens, micro_batches, pairs_of, trim
 from typedbatch.posttraining.protocols import (
     PackedLossProtocol,
+    PackedSequenceProtocol,
     PackedValueProtocol,
     PairLossProtocol,
     PolicyLossProtocol,
@@ -47,11 +48,11 @@ from typedbatch.posttraining.token_values import token_values
 __all__ = [
     "PER_TOKEN", "Aggregation", "CausalModel", "Distillation", "HasIsWeights", "HasPairRefLogp", "HasPolicyStep",
     "HasRefLogp", "HasRolloutLogp", "HasValues", "Layout", "LeftPadded", "MicroBatch", "PackedLossProtocol",
-    "PackedRollouts", "PackedValueProtocol", "PairLossProtocol", "Pairs", "PolicyLossProtocol", "Prompts",
-    "RaggedRollouts", "Ready", "ReferenceProtocol", "RewardProtocol", "RightPadded", "Rollouts", "Scored",
-    "SequenceProtocol", "Sequences", "Tokens", "ValueLossProtocol", "aggregate", "ends_at_the_edge", "kl_below",
-    "logp_close", "logp_of_mask", "map_tokens", "micro_batches", "pairs_of", "same_in_groups", "sampled_by",
-    "to_layout", "token_gae", "token_logp", "token_values", "trim", "within",
+    "PackedRollouts", "PackedSequenceProtocol", "PackedValueProtocol", "PairLossProtocol", "Pairs",
+    "PolicyLossProtocol", "Prompts", "RaggedRollouts", "Ready", "ReferenceProtocol", "RewardProtocol", "RightPadded",
+    "Rollouts", "Scored", "SequenceProtocol", "Sequences", "Tokens", "ValueLossProtocol", "aggregate",
+    "ends_at_the_edge", "kl_below", "logp_close", "logp_of_mask", "map_tokens", "micro_batches", "pairs_of",
+    "same_in_groups", "sampled_by", "to_layout", "token_gae", "token_logp", "token_values", "trim", "within",
 ]  # fmt: skip
 
 

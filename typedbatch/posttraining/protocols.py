@@ -114,8 +114,8 @@ class ValueLossProtocol(BatchProtocol, Protocol):
         ...
 
 
-class PackedLossProtocol(BatchProtocol, Protocol):
-    """Fields that a policy loss over the layout ``packed`` reads, those of its forward pass included."""
+class PackedSequenceProtocol(BatchProtocol, Protocol):
+    """Inputs of a forward pass over the layout ``packed``."""
 
     @property
     def input_ids(self) -> Int[Tensor, "tokens"]:
@@ -131,6 +131,15 @@ class PackedLossProtocol(BatchProtocol, Protocol):
     def response_mask(self) -> Bool[Tensor, "tokens"]:
         """True for tokens of the response."""
         ...
+
+    @property
+    def cu_seqlens(self) -> Int[Tensor, "ends"]:
+        """Start of each sequence, and the number of tokens at the end."""
+        ...
+
+
+class PackedLossProtocol(PackedSequenceProtocol, Protocol):
+    """Fields that a policy loss over the layout ``packed`` reads, those of its forward pass included."""
 
     @property
     def old_logp(self) -> PackedPerToken:
@@ -147,29 +156,9 @@ class PackedLossProtocol(BatchProtocol, Protocol):
         """True where a token counts in the loss."""
         ...
 
-    @property
-    def cu_seqlens(self) -> Int[Tensor, "ends"]:
-        """Start of each sequence, and the number of tokens at the end."""
-        ...
 
-
-class PackedValueProtocol(BatchProtocol, Protocol):
+class PackedValueProtocol(PackedSequenceProtocol, Protocol):
     """Fields that a critic's loss over the layout ``packed`` reads, those of its forward pass included."""
-
-    @property
-    def input_ids(self) -> Int[Tensor, "tokens"]:
-        """Tokens of prompts and responses."""
-        ...
-
-    @property
-    def position_ids(self) -> Int[Tensor, "tokens"]:
-        """Position of each token in its sequence, from 0."""
-        ...
-
-    @property
-    def response_mask(self) -> Bool[Tensor, "tokens"]:
-        """True for tokens of the response."""
-        ...
 
     @property
     def values(self) -> PackedValues:
@@ -184,11 +173,6 @@ class PackedValueProtocol(BatchProtocol, Protocol):
     @property
     def loss_mask(self) -> Bool[Tensor, "tokens"]:
         """True where a token counts in the loss."""
-        ...
-
-    @property
-    def cu_seqlens(self) -> Int[Tensor, "ends"]:
-        """Start of each sequence, and the number of tokens at the end."""
         ...
 
 
