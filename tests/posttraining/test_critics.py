@@ -10,12 +10,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from tests.posttraining.test_helpers import Causal, small, with_prompts
+from tests.posttraining.test_helpers import WORDS, Causal, small, with_prompts
 from tests.posttraining.test_layouts import LAYOUTS, PAD
 from typedbatch import conforms
+from typedbatch.audit import audit_logp, audit_stage, audit_values
 from typedbatch.audit.references import token_gae as reference
 from typedbatch.errors import LeafError, SettingError, StructureError
-from typedbatch.posttraining import HasValues, PackedValueProtocol, to_layout, token_gae, token_values
+from typedbatch.posttraining import HasValues, PackedValueProtocol, to_layout, token_gae, token_logp, token_values
 from typedbatch.testing import example
 
 
@@ -214,3 +215,23 @@ def test_a_packed_batch_has_what_a_critics_loss_reads():
     assert conforms(to_layout(batch, "packed"), PackedValueProtocol)
     del batch["returns"]
     assert not conforms(to_layout(batch, "packed"), PackedValueProtocol)
+
+
+def test_audits_accuse_none_of_the_functions_and_find_what_is_shifted_or_taken_at_tools():
+    batch = small([2, 1, 3], [4, 3, 5])
+    assert not audit_values(token_values, Critic(), batch).findings
+    assert not audit_logp(token_logp, Causal(), batch, vocabulary=WORDS).findings
+    shifted = audit_values(lambda critic, rows: token_values(critic, rows).roll(-1, 1), Critic(), batch)
+    assert "depends on the token itself; take the output at the one before it" in str(shifted)
+    torch.manual_seed(0)
+    given_rows = {"rewards": torch.randn(4, 9), "values": torch.randn(4, 9), "mask": torch.rand(4, 9) < 0.8}
+    settings = {"gamma": 0.9, "lam": 0.8}
+
+    def stage(rewards: Tensor, values: Tensor, mask: Tensor) -> Tensor:
+        return token_gae(rewards * mask, values, mask, **settings)[0]
+
+    def at_tools(rewards: Tensor, values: Tensor, mask: Tensor) -> Tensor:
+        return token_gae(rewards * mask, values, torch.ones_like(mask), **settings)[0] * mask
+
+    assert str(audit_stage(stage, given_rows, like="token_gae", settings=settings)) == "no findings"
+    assert "this is not token_gae" in str(audit_stage(at_tools, given_rows, like="token_gae", settings=settings))
