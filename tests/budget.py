@@ -17,13 +17,13 @@ BUDGET = {
     "cli": (8, 1090),
     "files": (6, 1420),
     "mypy": (30, 3830),
-    "posttraining": (13, 2260),
+    "posttraining": (13, 2340),
     "rows": (6, 840),
     "sample_batches": (6, 1280),
-    "schema": (18, 3540),
+    "schema": (18, 3560),
     "testing": (5, 630),
     "training": (15, 3130),
     "top": (22, 4560),
-    "tests": (834, 109900),
+    "tests": (834, 110100),
 }
 """Numbers of modules and lines; ``top`` is all modules outside of folders, ``tests`` all tests and programs in them."""

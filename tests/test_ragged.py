@@ -223,6 +223,16 @@ def test_sums_are_those_of_each_sequence(lengths, dtype, as_torch):
     assert str(found.dtype).removeprefix("torch.") == kind
 
 
+def test_what_is_none_is_left_out_of_jagged_tensors_and_many_numbers_add_up():
+    tokens = Ragged({"x": torch.arange(3), "y": None, "inner": {"z": None, "w": torch.ones(3)}}, [1, 2])
+    assert list(tokens.to_nested().keys()) == ["x", "inner"]
+    assert list(tokens.to_nested().inner.keys()) == ["w"]
+    many = torch.full((100_000,), 0.1)
+    for values in (many, many.numpy()):
+        found = Ragged({"x": values}, [100_000]).sum(values)
+        assert found.tolist() == [pytest.approx(10_000, rel=1e-6)]
+
+
 def test_gradients_flow_through_sums_and_other_rows_are_refused():
     tokens = ragged([[1, 2], [3]], "torch")
     values = torch.ones(3, requires_grad=True)

@@ -110,6 +110,7 @@ class Ragged(Sequences, Generic[R_co]):
             StructureError: Sequences have different fields, fields have different lengths, or arrays do not fit
                 together.
             LeafError: A value is not a sequence of rows.
+            TypeError: A field that ``into`` requires is missing, or one is given that it does not declare.
             SchemaError: The values do not match ``into``, and no conversion that keeps them makes them match.
         """
         if isinstance(rows, Mapping):
@@ -232,8 +233,8 @@ class Ragged(Sequences, Generic[R_co]):
     def sum(self, values: Any) -> Any:
         """Return the sums of values over the rows of each sequence, ``(N, ...)``; 0 for a sequence without rows.
 
-        ``ragged.sum(ragged.values.loss_mask)`` counts tokens. Gradients flow. Bools and integers are added up as int64,
-        half precision as float32, and other numbers in their dtype.
+        ``ragged.sum(ragged.values.loss_mask)`` counts tokens. Gradients flow. Bools and integers become int64, half
+        precision float32; other numbers keep their dtype, and are added up in double precision.
 
         Args:
             values: Array or tensor with the rows of the values, ``(sum of lengths, ...)``.
@@ -281,6 +282,8 @@ class Ragged(Sequences, Generic[R_co]):
 
     def to_nested(self) -> Batch:
         """Return a Batch with a jagged ``torch.nested`` tensor for each tensor of the values. Memory is shared.
+
+        Fields that are None are left out.
 
         Raises:
             LeafError: A field is not a tensor; call ``to_torch()`` first.
@@ -430,7 +433,8 @@ def _made(fields: dict[str, Any], into: Any) -> Any:
 
 def _nested(value: Any, offsets: Any) -> Any:
     if isinstance(value, Tree):
-        return new_tree(Batch, for_each(value.__dict__, partial(_nested, offsets=offsets)))
+        there = {name: inner for name, inner in value.__dict__.items() if inner is not None}
+        return new_tree(Batch, for_each(there, partial(_nested, offsets=offsets)))
     if KINDS[type(value)] is not kinds.TENSOR:
         raise LeafError(f"{describe(value)} is not a tensor; call to_torch() on the batch first")
     return torch_side().torch.nested.nested_tensor_from_jagged(value, offsets.to(value.device))

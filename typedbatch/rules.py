@@ -521,7 +521,7 @@ def of_fields(
                 batch[name] = in_kind_of(value, numbers)
 
     marked: Any = rule(words)(holds_for)
-    marked.__typedbatch_adjust__ = adjust
+    marked.__typedbatch_adjust__, marked.__typedbatch_fields__ = adjust, names
     return marked
 
 

@@ -179,11 +179,11 @@ REFUSED: list[tuple[str, dict[str, Any], type[Exception], str]] = [
     ),
     (
         "a reward that is not a number",
-        {"rewards": REWARDS * torch.nan},
+        {"rewards": torch.tensor([torch.nan, 0])},
         StructureError,
-        "'rewards': a number is not fin",
+        "'rewards': it is nan at token",
     ),
-    ("a value that is infinite", {"values": VALUES / 0}, StructureError, "'values': a number is not finite"),
+    ("a value that is infinite", {"values": VALUES / 0}, StructureError, "'values': it is inf at token 0 of those"),
     ("turns of another width", {"turns": torch.ones(2)}, StructureError, r"'turns': it must be whole numbers of shape"),
     ("turns that are fractions", {"turns": VALUES}, StructureError, "'turns': it must be whole numbers of shape"),
     (

@@ -126,6 +126,44 @@ def test_what_no_model_can_say_is_refused():
         token_logp(Causal(), Batch(x=torch.ones(2)), temperature=1.0)
 
 
+def test_masks_and_ids_that_do_not_fit_are_refused_by_name():
+    batch = small([2, 1], [3, 1])
+    right: Any = to_layout(batch, "right", pad_token_id=0)
+    packed: Any = to_layout(batch, "packed")
+    past = right.response_mask.clone()
+    past[1, 3] = True
+    ids = batch.response_ids
+    for rows, changed, error, text in (
+        (right, {"response_mask": past}, StructureError, r"'response_mask': it is True at \[1, 3\], where no token is"),
+        (right, {"response_mask": torch.ones(2, 2).bool()}, StructureError, "where no token is"),
+        (right, {"response_mask": torch.ones(2, 7).bool()}, StructureError, "must have the rows of input_ids"),
+        (batch, {"response_ids": ids.numpy()}, LeafError, "'response_ids': ids of tokens must be a tensor of whole"),
+        (batch, {"response_ids": ids.float()}, LeafError, "'response_ids': ids of tokens must be a tensor of whole"),
+        (batch, {"response_ids": ids[:, :2]}, StructureError, r"and the shape of the mask, \[2, 3\], got \[2, 2\]"),
+        (batch, {"prompt_ids": ids[:1], "prompt_mask": ids[:1] > 0}, StructureError, "2 rows, but there are 1 prompts"),
+        (packed, {"input_ids": packed.input_ids[None]}, StructureError, "'input_ids': ids must have 1 dimension, and"),
+        (
+            packed,
+            {"cu_seqlens": np.array([0, 5, 6])},
+            StructureError,
+            "'cu_seqlens': it must grow to the number of tok",
+        ),
+        (packed, {"cu_seqlens": [0, 9, 7]}, StructureError, "'cu_seqlens': it must grow to the number of tokens, 7"),
+    ):
+        with pytest.raises(error, match=text):
+            token_logp(Causal(), Batch(rows, **changed), temperature=1.0)
+    listed = token_logp(Causal(), Batch(packed, cu_seqlens=packed.cu_seqlens.tolist()), temperature=1.0)
+    assert torch.equal(listed, token_logp(Causal(), packed, temperature=1.0))
+
+
+def test_sums_of_many_tokens_and_of_half_precision():
+    losses = torch.full((100_000,), 0.1)
+    everywhere = torch.ones_like(losses).bool()
+    assert aggregate(losses, everywhere, "sequence", lengths=[100_000]).item() == pytest.approx(0.1, rel=1e-6)
+    half = aggregate(losses.half() + 4, everywhere)
+    assert (half.dtype, half.item()) == (torch.float32, pytest.approx(4.1, rel=1e-3))
+
+
 def test_three_ways_to_add_up():
     losses, mask = torch.tensor([[1.0, 2.0, 9.0], [4.0, 9.0, 9.0]]), torch.tensor([[1, 1, 0], [1, 0, 0]]).bool()
     assert aggregate(losses, mask).item() == pytest.approx(7 / 3)
@@ -331,6 +369,29 @@ def test_declared_fields_of_a_side_are_trimmed_with_it():
     assert trim(masked[1:]).rejected_scores.shape == (1, 2)
 
 
+class EncodedPairs(Pairs):
+    emb: Float[Tensor, "N E"]
+
+
+def test_declared_features_that_are_as_wide_as_a_side_stay_as_they_are():
+    pairs = pairs_like([2, 1], [3, 1], [2, 2])
+    del pairs["reward_gap"]
+    for width in (2, 3, 5):
+        assert trim(EncodedPairs(**pairs, emb=torch.ones(2, width))[1:]).emb.shape == (1, width)
+
+
+def test_a_field_of_tokens_without_a_side_is_refused():
+    pairs: Any = pairs_like([2, 1], [3, 1], [3, 2])
+    pairs["extra"] = torch.zeros(2, 3)
+    with pytest.raises(
+        StructureError, match="'extra': a field of tokens of pairs has a name that begins with prompt_, ch"
+    ):
+        trim(pairs, per_token=["extra"])
+    pairs.chosen_mask = torch.ones(2, 5).bool()
+    with pytest.raises(StructureError, match=r"'chosen_ids': ids are \[2, 3\], but their mask is \[2, 5\]"):
+        _ = pairs.both
+
+
 def test_what_is_not_for_pairs_names_the_way():
     pairs = pairs_like([2, 1], [3, 1], [1, 2])
     way = r"a row of pairs has two responses; pass pairs.chosen, pairs.rejected, or pairs.both, all in 2 \* N rows"
@@ -339,6 +400,10 @@ def test_what_is_not_for_pairs_names_the_way():
             call()
     with pytest.raises(StructureError, match=r"the function must return \[2\] or \[2, '...'\], got \[3\]"):
         map_tokens(pairs, 20, lambda part: torch.ones(3))
+    with pytest.raises(
+        StructureError, match=r"the same shape for all rows, got \[1, 1\] after \[2, 3\] for all of them"
+    ):
+        map_tokens(pairs, 9, lambda part: token_logp(Causal(), part.both)[: len(part)])
     pairs.rejected_mask = torch.tensor([[True, False], [False, True]])
     with pytest.raises(StructureError, match="'rejected_mask': the tokens of a row must be contiguous and begin at"):
         trim(pairs)
@@ -370,12 +435,17 @@ def test_other_tokens_have_the_log_probabilities_that_they_would_have(sizes, lay
 @pytest.mark.parametrize(
     ("ids", "text"),
     [
-        (torch.zeros(2, 3).long(), r"ids= must be whole numbers of shape \[2, 3, 'K'\]"),
+        (torch.ones(2, 3, 2).bool(), "got torch bool"),
+        (np.zeros((2, 3, 2), int), "ids= must be a tensor of whole numbers"),
+        (torch.zeros(2, 3).long(), r"ids= must be a tensor of whole numbers of shape \[2, 3, 'K'\]"),
         (torch.zeros(2, 4, 2).long(), "got"),
-        (torch.zeros(2, 3, 2), "ids= must be whole numbers"),
+        (torch.zeros(2, 3, 2), "ids= must be a tensor of whole numbers"),
         ([[[1]]], "got"),
-        (torch.full((2, 3, 2), WORDS), f"a token has the id {WORDS}, but the model has logits for {WORDS} tokens"),
-        (torch.full((2, 3, 2), -1), "a token has the id -1, but"),
+        (
+            torch.full((2, 3, 2), WORDS),
+            f"a token of ids= has the id {WORDS}, but the model has logits for {WORDS} tokens",
+        ),
+        (torch.full((2, 3, 2), -1), "a token of ids= has the id -1, but"),
     ],
 )
 def test_other_tokens_that_are_not_there_are_refused(ids, text):
@@ -419,7 +489,7 @@ def test_the_best_and_the_worst_of_each_group():
 
 
 def test_pairs_of_rollouts():
-    batch = rollouts([1, 3, 2, 2], [4, 1, 2, 3])
+    batch = rollouts([3, 3, 2, 2], [4, 1, 2, 3])
     batch.prompt_ids[:] = 7
     better, worse = groups(batch, "uid").pairs(batch.rewards)
     pairs = pairs_of(batch, better, worse)
@@ -431,6 +501,11 @@ def test_pairs_of_rollouts():
         pairs_of(batch, [0], [2])
     with pytest.raises(StructureError, match="got 2 and 1 row numbers"):
         pairs_of(batch, [0, 1], [2])
+    with pytest.raises(StructureError, match="row 1 is the better and the worse one of a pair"):
+        pairs_of(batch, [0, 1], [1, 1])
+    batch.prompt_ids[1, 1] = 8
+    with pytest.raises(StructureError, match="'prompt_ids': rows 1 and 0 have one uid, but prompts that differ"):
+        pairs_of(batch, better, worse)
 
 
 @pytest.mark.parametrize("layout", ["split", "left", "right", "packed"])
@@ -470,7 +545,9 @@ def test_a_temperature_is_one_number(wrong):
 def test_totals_are_one_number_from_0_up(how, form):
     losses, mask = torch.ones(2, 2), torch.ones(2, 2).bool()
     assert aggregate(losses, mask, how, total=form(0.5)) == 2 * aggregate(losses, mask, how, total=form(1.0))
-    assert aggregate(losses, mask, how, total=form(0.0)) == aggregate(losses, mask, how, total=form(1.0))
+    assert aggregate(losses, ~mask, how, total=form(0.0)) == 0  # as that of a batch in which no token counts
+    with pytest.raises(SettingError, match="total= must be one number above 0, as there are tokens that count, got"):
+        aggregate(losses, mask, how, total=form(0.0))
     for wrong in (-1.0, float("nan"), float("inf")):
         with pytest.raises(SettingError, match="total= must be one number from 0 up, got"):
             aggregate(losses, mask, how, total=form(wrong))

@@ -197,17 +197,18 @@ def sum_sequences(values: Any, sizes: NDArray[np.intp]) -> Any:
         raise StructureError(f"{int(sizes.sum())} rows are expected, as the sequences have, got {describe(values)}")
     if kind is TENSOR:
         torch = sys.modules["torch"]
-        real = values.is_floating_point() or values.is_complex()
-        wide = values if not real else values.to(torch.promote_types(values.dtype, torch.float32))
-        wide = wide if real else values.long()
+        is_whole = not (values.is_floating_point() or values.is_complex())
+        dtype = torch.int64 if is_whole else torch.promote_types(values.dtype, torch.float32)
+        wide = values.to(dtype if is_whole else torch.promote_types(dtype, torch.float64))  # thousands are added up
         numbers = torch.from_numpy(np.repeat(np.arange(len(sizes)), sizes)).to(values.device)
-        return wide.new_zeros(len(sizes), *values.shape[1:]).index_add(0, numbers, wide)
-    wide = values.astype(np.result_type(values, np.float32) if values.dtype.kind in "fc" else np.int64, copy=False)
+        return wide.new_zeros(len(sizes), *values.shape[1:]).index_add(0, numbers, wide).to(dtype)
+    dtype = np.result_type(values, np.float32) if values.dtype.kind in "fc" else np.dtype(np.int64)
+    wide = values.astype(np.result_type(dtype, np.float64) if dtype.kind in "fc" else dtype, copy=False)
     out = np.zeros((len(sizes), *values.shape[1:]), wide.dtype)
     there = sizes > 0
     if there.any():
         out[there] = np.add.reduceat(wide, (np.cumsum(sizes) - sizes)[there], axis=0)
-    return out
+    return out.astype(dtype, copy=False)
 
 
 def _is_plain(tensor: Any) -> bool:

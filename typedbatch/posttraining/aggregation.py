@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from typedbatch._core.compiling import is_compiling
-from typedbatch._ops.conversion import torch_side
+from typedbatch._ops.ragged_rows import sum_sequences
 from typedbatch.errors import LeafError, SettingError, StructureError
 from typedbatch.posttraining.token_fields import as_bools
-from typedbatch.sequences import Lengths, as_lengths, sequence_ids
+from typedbatch.sequences import Lengths, as_lengths
 
 Aggregation: TypeAlias = Literal["token", "sequence", "dr_grpo"]
 """Rule by which losses of tokens become one number."""
@@ -42,14 +42,15 @@ def aggregate(
         lengths: Number of tokens of each sequence, for ``"sequence"`` over tokens end to end.
 
     Returns:
-        A tensor without dimensions; 0 where no token counts. A sequence without a counting token counts as 0.
+        A tensor without dimensions, in float32 for half precision; 0 where no token counts. A sequence without a
+        counting token counts as 0.
 
     Raises:
         LeafError: ``losses`` or ``mask`` is not a tensor.
         StructureError: The two have different shapes, where torch would repeat one of them, or no dimension, or the
             mask has values other than 0 and 1.
         SettingError: ``how`` is something else, ``total`` or ``lengths`` is missing, or ``total`` is not a number from
-            0 up.
+            0 up, or is 0 though tokens count.
         SizeError: ``lengths`` are not whole numbers from 0 up.
     """
     if not isinstance(losses, Tensor):
@@ -59,17 +60,18 @@ def aggregate(
         raise StructureError(f"losses are {list(losses.shape)}, but the mask is {list(counts.shape)}")
     if not losses.ndim:
         raise StructureError("losses have no dimension; pass one for each token, before they are added up")
-    counted = torch.where(counts, losses, 0.0)  # A product would keep what is infinite in tokens that do not count.
+    wide = losses.to(torch.promote_types(losses.dtype, torch.float32))  # a sum of half precision may be infinite
+    counted = torch.where(counts, wide, 0.0)  # A product would keep what is infinite in tokens that do not count.
     if how == "token":
-        return counted.sum() / _divisor(total, counts.sum())
+        return counted.sum() / _divisor(total, counts.sum(), counts)
     if how == "dr_grpo":
         if total is None:
             raise SettingError("'dr_grpo' divides by a constant; pass total=, sequences times the greatest length")
-        return counted.sum() / _divisor(total, 1)
+        return counted.sum() / _divisor(total, 1, counts)
     if how != "sequence":
         raise SettingError(f"how= must be 'token', 'sequence' or 'dr_grpo', got {how!r}")
     sums, sizes = _of_sequences(counted, counts, lengths)
-    return (sums / sizes.clamp(min=1)).sum() / _divisor(total, len(sums))
+    return (sums / sizes.clamp(min=1)).sum() / _divisor(total, len(sums), counts)
 
 
 def _of_sequences(counted: Tensor, counts: Tensor, lengths: Lengths | None) -> tuple[Tensor, Tensor]:
@@ -81,12 +83,10 @@ def _of_sequences(counted: Tensor, counts: Tensor, lengths: Lengths | None) -> t
     sizes = as_lengths(lengths)
     if int(sizes.sum()) != len(counted):
         raise StructureError(f"lengths sum up to {int(sizes.sum())}, but there are {len(counted)} tokens")
-    number = torch_side().to_tensor(sequence_ids(sizes)).to(counted.device)
-    sums = counted.new_zeros(len(sizes)).index_add(0, number, counted)
-    return sums, counts.new_zeros(len(sizes), dtype=torch.long).index_add(0, number, counts.long())
+    return sum_sequences(counted, sizes), sum_sequences(counts, sizes)
 
 
-def _divisor(total: float | Tensor | None, count: int | Tensor) -> float | Tensor:
+def _divisor(total: float | Tensor | None, count: int | Tensor, counts: Tensor) -> float | Tensor:
     """Return the total, or the count without one; 1 for 0, as batches without a counting token have loss 0."""
     if total is None:
         return count.clamp(min=1) if isinstance(count, Tensor) else count or 1
@@ -96,6 +96,7 @@ def _divisor(total: float | Tensor | None, count: int | Tensor) -> float | Tenso
         is_right = 0 <= float(total) < math.inf
     except (TypeError, ValueError, RuntimeError):  # a tensor of several values raises the last
         is_right = False
-    if not is_right:
-        raise SettingError(f"total= must be one number from 0 up, got {total!r}")
+    if not is_right or (total == 0 and not is_compiling() and bool(counts.any())):
+        what = "above 0, as there are tokens that count" if is_right else "from 0 up"
+        raise SettingError(f"total= must be one number {what}, got {total!r}")
     return total if total != 0 else 1

@@ -47,6 +47,8 @@ class Tokens(BatchRecord):
     """Predicted values."""
     returns: Float[Tensor, "tokens"] | None = None
     """Value targets."""
+    is_weights: Float[Tensor, "tokens"] | None = None
+    """Importance weights."""
 
 
 class RaggedRollouts(BatchRecord):
@@ -88,6 +90,8 @@ class LeftPadded(BatchRecord):
     """Predicted values."""
     returns: Float[Tensor, "N R"] | None = None
     """Value targets."""
+    is_weights: Float[Tensor, "N R"] | None = None
+    """Importance weights."""
 
 
 class RightPadded(BatchRecord):
@@ -113,3 +117,5 @@ class RightPadded(BatchRecord):
     """Predicted values."""
     returns: Float[Tensor, "N T"] | None = None
     """Value targets."""
+    is_weights: Float[Tensor, "N T"] | None = None
+    """Importance weights."""

@@ -186,6 +186,9 @@ def map_tokens(
             raise LeafError(f"map_tokens() takes a function that returns a tensor, got {type(result).__name__}")
         result = _of_rows(result, len(rows)) if width is None else _as_wide(result, tree, part, width)
         whole: Tensor = result.new_zeros((len(sizes), *result.shape[1:])) if out is None else out
+        if result.shape[1:] != whole.shape[1:]:
+            got = f"{list(result.shape)} after {list(whole.shape)}"
+            raise StructureError(f"the function must return the same shape for all rows, got {got} for all of them")
         out = whole.index_copy(0, torch_side().to_tensor(rows).to(whole.device), result)
     return out if out is not None else torch.zeros((0,) if width is None else (0, width))
 
@@ -238,7 +241,8 @@ def pairs_of(batch: BatchProtocol, better: Lengths, worse: Lengths) -> Pairs:
     Raises:
         MissingFieldError: The batch does not have the fields of the layout.
         SizeError: Row numbers are not whole numbers from 0 up.
-        StructureError: There are not as many better as worse rows, or two rows of a pair have another ``uid``.
+        StructureError: There are not as many better as worse rows, a row is paired with itself, or two rows of a pair
+            have another ``uid`` or prompt.
         IndexError: A row number is out of range.
     """
     tree: Any = require_tree(batch, "pairs_of()")
@@ -248,11 +252,19 @@ def pairs_of(batch: BatchProtocol, better: Lengths, worse: Lengths) -> Pairs:
     names = ("prompt_ids", "prompt_mask", "response_ids", "response_mask", "loss_mask", "uid")
     only: Any = Rollouts(**{name: tree[name] for name in names})
     uid = np.asarray(only.uid)
+    if (same := np.flatnonzero(first == second)).size:
+        raise StructureError(f"row {int(first[same[0]])} is the better and the worse one of a pair")
     if len(other := np.flatnonzero(uid[first] != uid[second])):
         pair = int(other[0])
         rows, keys = (int(first[pair]), int(second[pair])), (uid[first[pair]], uid[second[pair]])
         raise StructureError(f"rows {rows[0]} and {rows[1]} are of other prompts, {keys[0]!r} and {keys[1]!r}", "uid")
-    chosen, rejected = trim(take(only, first)), trim(take(only, second))
+    one, other_side = take(only, first), take(only, second)
+    differ = (one.prompt_mask != other_side.prompt_mask) | ((one.prompt_ids != other_side.prompt_ids) & one.prompt_mask)
+    if bool(differ.any()):
+        pair = int(differ.any(1).nonzero()[0])
+        rows = int(first[pair]), int(second[pair])
+        raise StructureError(f"rows {rows[0]} and {rows[1]} have one uid, but prompts that differ", "prompt_ids")
+    chosen, rejected = trim(one), trim(other_side)
     pairs = Pairs(
         prompt_ids=chosen.prompt_ids,
         prompt_mask=chosen.prompt_mask,

@@ -18,6 +18,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from typedbatch._markers import NoGradient
+from typedbatch.errors import StructureError
 from typedbatch.posttraining.rules import ends_at_the_edge, logp_close, logp_of_mask, within
 from typedbatch.records import BatchRecord
 from typedbatch.rules import Finite
@@ -188,8 +189,15 @@ class Pairs(BatchRecord):
         """All better responses, then all worse ones, as ``2 * N`` rows for one forward pass.
 
         ``chosen, rejected = token_logp(model, pairs.both).sum(1).chunk(2)``. The narrower side is padded with zeros.
-        Data is copied. The meta is that of :attr:`chosen`.
+        Data is copied, and fields of one's own are left out. The meta is that of :attr:`chosen`.
+
+        Raises:
+            StructureError: Ids have another shape than their mask.
         """
+        for name in ("chosen", "rejected"):
+            if self[f"{name}_ids"].shape != self[f"{name}_mask"].shape:
+                shapes = (list(self[f"{name}_{of}"].shape) for of in ("ids", "mask"))
+                raise StructureError("ids are {}, but their mask is {}".format(*shapes), f"{name}_ids")
         width = max(self.chosen_ids.shape[1], self.rejected_ids.shape[1])
         sides = (self.chosen_ids, self.rejected_ids), (self.chosen_mask, self.rejected_mask)
         ids, mask = (torch.cat([pad(side, (0, width - side.shape[1])) for side in two]) for two in sides)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from typedbatch._core.meta import meta_of
+from typedbatch.errors import SettingError
 from typedbatch.rules import Got, flat, in_kind_of, listed, members_of, of_fields, rule, same_numbers
 
 _MIN_TOKENS = 8
@@ -123,7 +124,12 @@ def logp_close(
 
     Returns:
         The rule, used like that of :func:`within`. It is about all rows together, and names those that differ most.
+
+    Raises:
+        SettingError: A tolerance is not a number from 0 up.
     """
+    for number in (tolerance, 0.0 if stale is None else stale):
+        _require_number(number, "a tolerance")
 
     def holds(batch: Any) -> Any:
         ours, theirs, counting = (getattr(batch, name, None) for name in (one, other, mask))
@@ -150,7 +156,7 @@ def logp_close(
 
     words = f"{one} and {other} differ by at most {tolerance:g} nats in the mean"
     marked: Any = rule(words + (f", in rows of older weights by {stale:g}" if stale is not None else ""))(holds)
-    marked.__typedbatch_adjust__ = adjust
+    marked.__typedbatch_adjust__, marked.__typedbatch_fields__ = adjust, (one, other, mask)
     return marked
 
 
@@ -168,7 +174,11 @@ def kl_below(limit: float, /, policy: str = "old_logp", reference: str = "ref_lo
 
     Returns:
         The rule, used like that of :func:`within`. It is about all rows together, and names those above the limit.
+
+    Raises:
+        SettingError: The limit is not a number from 0 up.
     """
+    _require_number(limit, "a limit")
 
     def holds(own: Any, other: Any, counting: Any) -> Any:
         counts = flat(counting) != 0
@@ -179,6 +189,11 @@ def kl_below(limit: float, /, policy: str = "old_logp", reference: str = "ref_lo
     return of_fields(words, holds, policy, reference, mask, adjusted=same_numbers)
 
 
+def _require_number(value: Any, what: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < np.inf:
+        raise SettingError(f"{what} is a number of nats from 0 up, got {value!r}")
+
+
 def _mean_below(values: Any, counts: Any, limit: float, rows: Any = True, of: str = "") -> Any:
     """Return True if the mean over counting tokens of some rows is at most a limit, else text with the rows above."""
     sums, tokens = np.where(rows, values.sum(1), 0), np.where(rows, counts.sum(1), 0)
@@ -187,8 +202,8 @@ def _mean_below(values: Any, counts: Any, limit: float, rows: Any = True, of: st
         return True
     apart = np.nan_to_num(sums / np.maximum(tokens, 1), nan=np.inf, posinf=np.inf)
     most = [row for row in np.argsort(-apart, kind="stable")[:3] if apart[row] > limit]
-    listing = ", ".join(f"{row} ({apart[row]:.2g})" for row in most)
-    return Got(f"{mean:.2g} nats{of}; most in rows {listing}")
+    listing = ", ".join(f"{row} ({apart[row]:.3g})" for row in most)
+    return Got(f"{mean:.3g} nats{of}; most in rows {listing}")
 
 
 def sampled_by(step: str = "step", /, *, field: str = "policy_step", lag: int = 0) -> Any:
@@ -216,7 +231,7 @@ def sampled_by(step: str = "step", /, *, field: str = "policy_step", lag: int = 
             batch[field] = in_kind_of(versions, np.full(versions.shape, int(now)))
 
     marked: Any = rule(f"{field} is meta.{step}" + (f" or at most {lag} less" if lag else ""))(holds)
-    marked.__typedbatch_adjust__ = adjust
+    marked.__typedbatch_adjust__, marked.__typedbatch_fields__ = adjust, (field,)
     return marked
 
 

@@ -126,9 +126,12 @@ def spans_of(tree: Any, masks: Masks, per_token: Collection[str], per_row: Colle
             span: Span | None = "row"
         elif not outer.isdisjoint(per_token):
             span = _of_prefix(name, masks) or ("whole" if "whole" in fits and "response" not in fits else "response")
+            if "whole" not in masks and span not in masks:
+                text = "a field of tokens of pairs has a name that begins with prompt_, chosen_ or rejected_, or is "
+                raise StructureError(text + "declared with the dimension of one side", path)
         else:
             span = _declared(_dim_of(schema, path, axis), dims, fits) or _SPANS.get(name)
-            if "whole" not in masks and span not in masks:
+            if "whole" not in masks and span not in masks and span != "row":
                 span = None
         if span is None and fits:
             raise StructureError(

@@ -32,8 +32,8 @@ def token_gae(
     target. No gradient flows.
 
     Args:
-        rewards: Reward of each token, in the shape of the values, or of each sample, ``(N,)``, which its last token
-            that counts gets.
+        rewards: Reward of each token, in the shape of the values, or else of each sample, ``(N,)``, which its last
+            token that counts gets.
         values: Value before each token, as :func:`~typedbatch.posttraining.token_values` returns it: ``(N, R)``, or
             ``(tokens,)`` end to end.
         mask: True for tokens that count, as ``loss_mask``, in the shape of the values.
@@ -46,16 +46,20 @@ def token_gae(
         Advantages, not normalized, and targets, each in the shape and dtype of the values, 0 outside of the mask.
 
     Raises:
-        LeafError: An argument is not a tensor.
+        LeafError: An argument is not a tensor, or the values are not floating.
         StructureError: Shapes differ, a reward other than 0 is at a token that does not count, a sample with a reward
             has no token that counts, a turn is interrupted by another, or a reward or value that counts is not finite.
-        SettingError: ``gamma`` or ``lam`` is not from 0 to 1, or ``lengths`` is missing.
+        SettingError: ``gamma`` or ``lam`` is not from 0 to 1, or ``lengths`` is missing, or
+            given for padded tokens.
     """
-    for name, setting in (("gamma", gamma), ("lam", lam)):
-        if not 0 <= setting <= 1:
+    settings: dict[str, Any] = {"gamma": gamma, "lam": lam}
+    for name, setting in settings.items():
+        if not isinstance(setting, (int, float)) or not 0 <= setting <= 1:
             raise SettingError(f"{name}= is a number from 0 to 1, got {setting!r}")
     for name, given in (("rewards", rewards), ("values", values)):
         _require_tensor(given, name)
+    if not values.is_floating_point():
+        raise LeafError(f"values must be floating, as results have their dtype, got {describe(values)}", "values")
     counts = as_bools(mask, "mask")
     if counts.shape != values.shape or values.ndim not in (1, 2):
         raise StructureError(f"values are {list(values.shape)}, but the mask is {list(counts.shape)}", "values")
@@ -80,33 +84,40 @@ def token_gae(
 def _sequence_of(counts: Tensor, lengths: Lengths | None) -> Tensor:
     """Return the number of the sequence of each token that counts."""
     if counts.ndim == 2:
+        if lengths is not None:
+            raise SettingError("lengths= is for tokens end to end, (tokens,), and these are (N, R)")
         return counts.nonzero()[:, 0]
     if lengths is None:
         raise SettingError("tokens end to end need lengths=, the number of tokens of each sequence")
     sizes = as_lengths(lengths)
     if int(sizes.sum()) != len(counts):
-        raise StructureError(f"lengths sum up to {int(sizes.sum())}, but there are {len(counts)} tokens")
+        text = f"lengths sum up to {int(sizes.sum())}, but there are {len(counts)} tokens"
+        raise StructureError(f"{text}; cu_seqlens.diff() has those of a packed batch")
     number: Tensor = torch_side().to_tensor(sequence_ids(sizes)).to(counts.device)
     return number[counts]
 
 
 def _of_tokens(rewards: Tensor, counts: Tensor, number: Tensor, lengths: Lengths | None) -> Tensor:
     """Return the reward of each token that counts."""
-    samples = len(as_lengths(lengths)) if counts.ndim == 1 and lengths is not None else len(counts)
-    _require_finite(rewards, "rewards")
-    if rewards.shape == (samples,):
+    samples = len(counts) if lengths is None else len(as_lengths(lengths))
+    if rewards.shape == counts.shape:
+        if len(lost := ((rewards != 0) & ~counts).nonzero()):
+            text = (
+                f"the reward at {lost[0].tolist()} is at a token that does not count; move it to the last one before "
+            )
+            raise StructureError(text + "it that does", "rewards")
+        earned = rewards[counts]
+    elif rewards.shape == (samples,):
         counting = torch.zeros_like(rewards, dtype=torch.bool).index_fill(0, number, True)
         if len(lost := ((rewards != 0) & ~counting).nonzero()):
             raise StructureError(f"sample {int(lost[0])} has a reward, but no token that counts", "rewards")
         is_last = torch.cat([number[1:] != number[:-1], torch.ones_like(number[:1], dtype=torch.bool)])
-        return torch.where(is_last, rewards[number], 0)
-    if rewards.shape != counts.shape:
+        earned = torch.where(is_last, rewards[number], 0)
+    else:
         expected = f"one for each token, {list(counts.shape)}, or for each sample, {[samples]}"
         raise StructureError(f"it must be {expected}, got {list(rewards.shape)}", "rewards")
-    if len(lost := ((rewards != 0) & ~counts).nonzero()):
-        text = f"the reward at {lost[0].tolist()} is at a token that does not count; move it to the last one before it "
-        raise StructureError(text + "that does", "rewards")
-    return rewards[counts]
+    _require_finite(earned, "rewards")
+    return earned
 
 
 def _begins(number: Tensor, turns: Tensor | None, counts: Tensor) -> Tensor:
@@ -142,5 +153,6 @@ def _require_tensor(value: Any, name: str) -> None:
 
 
 def _require_finite(values: Tensor, name: str) -> None:
-    if not bool(values.isfinite().all()):
-        raise StructureError("a number is not finite", name)
+    if len(wrong := (~values.isfinite()).nonzero()):
+        number = int(wrong[0, 0])
+        raise StructureError(f"it is {values[number].item()} at token {number} of those that count", name)

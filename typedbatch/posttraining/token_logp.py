@@ -63,12 +63,14 @@ def token_logp(
     Raises:
         SettingError: The temperature is missing, or is not above 0.
         MissingFieldError: The batch does not have the fields of any layout.
-        StructureError: The model returns logits of another shape, a response has no token in front of it, a token has
-            an id that the model lacks, or ``ids`` has another shape. Ids of padding may be any.
+        LeafError: A mask or ids are not tensors, or ids are not whole numbers.
+        StructureError: The model returns logits of another shape, fields do not fit together, a mask is True where no
+            token is, a response has no token in front of it, a token has an id that the model lacks, or ``ids`` has
+            another shape. Ids of padding may be any.
     """
     tree: Any = require_tree(batch, "token_logp()")
-    heat = _temperature(meta_of(tree).get("temperature") if temperature is None else temperature)
     inputs = model_inputs(tree)
+    heat = _temperature(meta_of(tree).get("temperature") if temperature is None else temperature)
     wanted, counts = _wanted(inputs, ids)
     logits = inputs.call(model)
     if not isinstance(logits, Tensor) or logits.shape[:-1] != inputs.ids.shape:
@@ -77,9 +79,9 @@ def token_logp(
     words = logits.shape[-1]
     unknown = ((wanted < 0) | (wanted >= words)) & counts
     if not is_compiling() and bool(unknown.any()):  # torch.compile cannot look at values
-        raise StructureError(
-            f"a token has the id {int(wanted[unknown][0])}, but the model has logits for {words} tokens"
-        )
+        which = "" if ids is None else " of ids="
+        text = f"a token{which} has the id {int(wanted[unknown][0])}, but the model has logits for {words} tokens"
+        raise StructureError(text)
     before, chosen_ids = logits[:, :-1].float() / heat, wanted[:, 1:].clamp(0, words - 1)
     if exact:
         chosen = before.log_softmax(-1).gather(-1, chosen_ids)
@@ -95,9 +97,10 @@ def _wanted(inputs: ModelInputs, ids: Tensor | None) -> tuple[Tensor, Tensor]:
         present = torch.ones_like(inputs.ids, dtype=torch.bool) if inputs.present is None else inputs.present
         return inputs.ids[..., None], present[..., None]
     given: Any = ids
-    if not isinstance(given, Tensor) or given.shape[:-1] != inputs.mask.shape or given.is_floating_point():
+    is_whole = isinstance(given, Tensor) and not given.is_floating_point() and given.dtype != torch.bool
+    if not is_whole or given.shape[:-1] != inputs.mask.shape:
         shape = [*inputs.mask.shape, "K"]
-        raise StructureError(f"ids= must be whole numbers of shape {shape}, got {describe(given)}")
+        raise StructureError(f"ids= must be a tensor of whole numbers of shape {shape}, got {describe(given)}")
     return inputs.at_places(given.long()), inputs.at_places(inputs.mask)[..., None]
 
 

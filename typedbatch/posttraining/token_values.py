@@ -32,7 +32,9 @@ def token_values(critic: CausalModel | Callable[..., Any], batch: BatchProtocol)
 
     Raises:
         MissingFieldError: The batch does not have the fields of any layout.
-        StructureError: The critic returns another shape, or a response has no token in front of it.
+        LeafError: A mask or ids are not tensors, or ids are not whole numbers.
+        StructureError: The critic returns another shape, fields do not fit together, a mask is True where no token is,
+            or a response has no token in front of it.
     """
     inputs = model_inputs(require_tree(batch, "token_values()"))
     values = inputs.call(critic)

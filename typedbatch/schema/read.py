@@ -17,6 +17,7 @@ from typing_extensions import Format, get_annotations
 from typedbatch._core.declaration import places, show_place
 from typedbatch._core.kinds import ARRAY, BATCH, KINDS, TENSOR, describe
 from typedbatch._markers import role_in, steps_in
+from typedbatch._names import nearest
 from typedbatch.batch import Batch
 from typedbatch.errors import DeclarationError
 from typedbatch.protocols import BatchProtocol
@@ -36,6 +37,8 @@ _OPTIONS: dict[Any, tuple[Any, ...]] = {}
 _UNFINISHED: dict[Any, Schema] = {}
 """The schemas that are being read. They may nest one another, so other threads see none until all are complete."""
 _READING = threading.RLock()
+_MISSPELT = 0.85
+"""Similarity of two names, from 0 to 1, from which one is taken for the other: ``los_mask`` and ``loss_mask``."""
 
 
 def is_schema(hint: Any) -> bool:
@@ -110,11 +113,25 @@ def _started(hint: Any) -> Schema:
         # The only time that a Schema changes: it must exist before its fields are read, which may refer to it.
         known.set_fields(tuple(_fields(hint)))
         object.__setattr__(known, "rules", tuple(batch_rules(cls)))
+        _require_no_misspelling(known)
         own = ((base, hint) for base in cls.__mro__ for name, hint, _ in _own_members(base) if name == "meta")
         for base, annotation in islice(own, 1):
             with _located(f"{base.__module__}.{base.__qualname__}.meta"):
                 object.__setattr__(known, "meta", read_meta(resolve(annotation, {}, scope_of(base))))
     return known
+
+
+def _require_no_misspelling(schema: Schema) -> None:
+    """Check that rules name no field that is likely a misspelt one: a rule holds where a field is absent."""
+    from difflib import SequenceMatcher  # imported here because few records have rules
+
+    declared = [field.name for field in schema.fields]
+    for one in schema.rules:
+        for name in {*getattr(one.holds, "__typedbatch_fields__", ())}.difference(declared):
+            near = nearest(name, declared)
+            if near and SequenceMatcher(None, name, near).ratio() >= _MISSPELT:
+                text = f"the rule {schema.name}.{one.name} is about {name!r}, which is not declared"
+                raise DeclarationError(f"{text}; did you mean {near!r}?")
 
 
 def _place(cls: type, member: object = None) -> str:
