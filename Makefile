@@ -10,7 +10,7 @@ MAKEFLAGS += --jobs=2
 # bytecode is kept whatever the shell says: tests start hundreds of processes, each of which would compile the plugin
 export PYTHONDONTWRITEBYTECODE =
 
-.PHONY: demo test check check-tests check-peers lowest docs docs-look pictures bench bench-docs caught-docs bugs-docs silent-docs editors-docs vscode design-docs overlay-docs licences-docs release-check fuzz lint types mypy pyright clean help
+.PHONY: migrations demo test check check-tests check-peers lowest docs docs-look pictures bench bench-docs caught-docs bugs-docs silent-docs editors-docs vscode design-docs overlay-docs licences-docs release-check fuzz lint types mypy pyright clean help
 .DEFAULT_GOAL := help
 
 help:
@@ -108,7 +108,12 @@ bench-docs: $(VENV)/.bench
 	$(VENV)/rllib/bin/python -m tests.benchmarks --markdown > $(PAGE)
 	$(BIN)/python -m tests.pictures
 
-caught-docs: $(VENV)/.dev
+caught-# public programs before and after their move, from checkouts in a folder: make migrations REPOS=FOLDER
+REPOS := ..
+migrations: $(VENV)/.dev
+	$(BIN)/python -m tests.evidence.migrations $(REPOS)
+
+docs: $(VENV)/.dev
 	$(BIN)/python -m tests.evidence.caught > docs/caught.md
 
 docs: $(VENV)/.dev

@@ -52,6 +52,14 @@ class TensorRollout(BatchRecord):
     truncated: Bool[Tensor, "N"]
 
 
+@checked
+class CheckedArrays(ArrayRollout): ...
+
+
+@checked
+class CheckedTensors(TensorRollout): ...
+
+
 class PeerRollout(TensorClass):
     obs: Tensor
     obs_next: Tensor
@@ -230,12 +238,15 @@ def contenders(torch_: bool) -> list[Contender]:
         "terminated": (truth, 1, None), "truncated": (truth, 1, None),
     }  # fmt: skip
     wanted |= {} if torch_ else {"info": (np.dtype(object), 1, None)}
+    own_constructor: Any = CheckedTensors if torch_ else CheckedArrays
     jaxtyping_, model = _jaxtyped(array, not torch_), _pydantic(array, wanted)
     own = [
         Contender("generated check", Batch, check_of(schema_of(record)), BAR),
         Contender("conforms()", Batch, lambda batch: conforms(batch, record)),
         Contender("validate()", Batch, lambda batch: validate(batch, record)),
         Contender("@checked call", Batch, take_tensors if torch_ else take_arrays),
+        Contender("record, construct", dict, lambda d: record(**d)),
+        Contender("@checked record, construct", dict, lambda d: own_constructor(**d)),
     ]
     peers = [
         Contender("pydantic, TypedDict", dict, pydantic.TypeAdapter(model).validate_python),

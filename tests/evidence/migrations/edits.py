@@ -1,0 +1,48 @@
+"""Edits of a file as ``diff -n`` writes them, which have line numbers and new lines, and none of the file's own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+_COMMAND = re.compile(r"([ad])(\d+) (\d+)")
+
+
+class EditError(Exception):
+    """Edits that are not for this file, or are no edits."""
+
+
+def edited(source: str, edits: str) -> str:
+    """Return a text with edits: ``d3 2`` deletes two lines from the third, ``a4 1`` adds a line behind the fourth."""
+    lines = source.splitlines(keepends=True)
+    out: list[str] = []
+    done = 0  # lines of the source that are behind us
+    for command, place, new in commands(edits):
+        first, count = place
+        kept = first - 1 if command == "d" else first
+        if kept < done or kept + (count if command == "d" else 0) > len(lines):
+            raise EditError(f"{command}{first} {count} does not fit a file of {len(lines)} lines")
+        out += [*lines[done:kept], *new]
+        done = kept + (count if command == "d" else 0)
+    return "".join([*out, *lines[done:]])
+
+
+def commands(edits: str) -> Iterator[tuple[str, tuple[int, int], list[str]]]:
+    """Yield each command, its line and number of lines, and the lines that it adds."""
+    lines = iter(edits.splitlines(keepends=True))
+    for line in lines:
+        found = _COMMAND.fullmatch(line.rstrip("\n"))
+        if found is None:
+            raise EditError(f"a command such as d3 2 or a4 1 is expected, got {line!r}")
+        first, count = int(found[2]), int(found[3])
+        new = [next(lines, None) for _ in range(count if found[1] == "a" else 0)]
+        if None in new:
+            raise EditError(f"{found[0]} has {new.index(None)} lines behind it")
+        yield found[1], (first, count), [one for one in new if one is not None]
+
+
+def counts(edits: str) -> tuple[int, int]:
+    """Return the numbers of lines that are added and deleted."""
+    every = [(command, count) for command, (_, count), _ in commands(edits)]
+    added, deleted = (sum(count for command, count in every if command == which) for which in "ad")
+    return added, deleted

@@ -1,0 +1,97 @@
+"""The command that applies and runs the edits of ``docs/migrations``, on a program of our own."""
+
+from __future__ import annotations
+
+import difflib
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.evidence.migrations import __main__ as command
+from tests.evidence.migrations import standin
+from tests.evidence.migrations.edits import EditError, counts, edited
+
+
+def edits_between(before: list[str], after: list[str]) -> str:
+    """What ``diff -n`` writes, from Python's own comparison."""
+    out = []
+    for tag, first, last, begin, end in difflib.SequenceMatcher(a=before, b=after, autojunk=False).get_opcodes():
+        if tag in ("delete", "replace"):
+            out.append(f"d{first + 1} {last - first}\n")
+        if tag in ("insert", "replace"):
+            out += [f"a{last} {end - begin}\n", *after[begin:end]]
+    return "".join(out)
+
+
+LINES = st.lists(st.sampled_from(["a\n", "b\n", "c\n", "d3 2\n"]), max_size=8)
+
+
+@given(LINES, LINES)
+def test_edits_turn_one_text_into_the_other(before, after):
+    edits = edits_between(before, after)
+    assert edited("".join(before), edits) == "".join(after)
+    added, deleted = counts(edits)
+    assert len(before) + added - deleted == len(after)
+
+
+@pytest.mark.parametrize("edits", ["d9 1\n", "a9 1\nx\n", "a1 2\nx\n", "x\n", "d3 1\nd1 1\n", "1,2c\nx\n"])
+def test_edits_of_another_file_are_an_error(edits):
+    with pytest.raises(EditError):
+        edited("a\nb\nc\n", edits)
+
+
+@pytest.fixture
+def checkouts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a checkout of the stand-in, whose edits are where those of others are."""
+    place = tmp_path / "standin"
+    place.mkdir()
+    (place / standin.PATH).write_text(standin.PROGRAM)
+    for line in ("init -q", "add .", "-c user.name=a -c user.email=b commit -qm first"):
+        subprocess.run(["git", "-C", str(place), *line.split()], check=True)
+    before, after = (text.splitlines(keepends=True) for text in (standin.PROGRAM, standin.MOVED))
+    (tmp_path / "standin.edits").write_text(edits_between(before, after))
+    monkeypatch.setattr(command, "PAGES", tmp_path)
+    monkeypatch.setattr(command, "TIMES", 1)
+    return tmp_path
+
+
+@pytest.mark.release  # mypy reads torch anew
+def test_a_program_that_moves_has_the_same_numbers_and_finds_more(checkouts, capsys):
+    assert command.show("standin", checkouts)
+    printed = capsys.readouterr().out
+    assert "standin: typedbatch/standin at HEAD, learn.py: +" in printed
+    assert "numbers: the same" in printed
+    assert 'before: mypy: Name "return_" is not defined' in printed
+    assert 'after:  mypy: Samples has no field "return_"; did you mean "returns"?' in printed
+    assert "before: mypy says nothing; runs to its end" in printed
+    assert "typedbatch.errors.SchemaError: batch is not a Samples (1 problem) batch.returns  shape (8, 1)" in printed
+
+
+@pytest.mark.slow
+def test_a_move_that_changes_numbers_is_not_one(checkouts, capsys):
+    edits = checkouts / "standin.edits"
+    edits.write_text(edits.read_text().replace("manual_seed(0)", "manual_seed(1)"))
+    before, after = standin.PROGRAM, standin.MOVED.replace("manual_seed(0)", "manual_seed(1)")
+    edits.write_text(edits_between(before.splitlines(keepends=True), after.splitlines(keepends=True)))
+    assert not command.show("standin", checkouts)
+    assert "numbers: DIFFERENT" in capsys.readouterr().out
+
+
+def test_what_is_not_there_is_named_with_the_way(tmp_path, capsys):
+    assert command.show("cleanrl_ppo", tmp_path)
+    assert "no checkout; git clone https://github.com/vwxyzjn/cleanrl" in capsys.readouterr().out
+    subprocess.run(["git", "init", "-q", str(tmp_path / "cleanrl")], check=True)
+    assert command.show("cleanrl_ppo", tmp_path)
+    assert "lacks the commit fe8d8a03" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", command.PROGRAMS)
+def test_each_program_has_a_page_and_edits_that_are_some(name):
+    edits = (Path(__file__).parents[3] / "docs" / "migrations" / f"{name}.edits").read_text(encoding="utf-8")
+    added, deleted = counts(edits)
+    page = (Path(__file__).parents[3] / "docs" / "migrations" / "index.md").read_text(encoding="utf-8")
+    assert f"{name}.edits" in page
+    assert f"+{added} / -{deleted}" in page
