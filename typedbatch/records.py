@@ -232,9 +232,11 @@ def type_of(record: Batch) -> Any:
     The kind is that of all its arrays or tensors, and ``Any`` if it has both; other arguments are ``Any``.
     """
     cls: Any = type(record)
-    kinds = {type(value) for value in record.__dict__.values() if KINDS[type(value)] in (ARRAY, TENSOR)}
     parameters = getattr(cls, "__parameters__", ())
-    if not kinds or not parameters:
+    if not parameters:
+        return cls
+    kinds = {type(value) for value in record.__dict__.values() if KINDS[type(value)] in (ARRAY, TENSOR)}
+    if not kinds:
         return cls
     kind = kinds.pop() if len(kinds) == 1 else Any
     return cls[tuple(kind if parameter is K_co else Any for parameter in parameters)]

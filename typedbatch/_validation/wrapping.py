@@ -19,7 +19,7 @@ from typedbatch._core.compiling import break_graph, called_while_compiling, is_c
 from typedbatch._core.declaration import outside, show_place
 from typedbatch._core.level import Level, current_level
 from typedbatch._validation.containers import field_validators, find_validator, numbered, relay
-from typedbatch._validation.validate import UNSTEADY, Validator, validate_at
+from typedbatch._validation.validate import UNSTEADY, Validator, validator_of
 from typedbatch.batch import Batch
 from typedbatch.errors import CallError, DeclarationError, Problem
 from typedbatch.records import type_of
@@ -50,13 +50,14 @@ def wrapped(function: Any, level: Level | None) -> Any:
     if is_typeddict(cls):
         raise TypeError(f"{cls.__name__} is a TypedDict, so its dicts are built unchecked; decorate what takes them")
     if issubclass(cls, Batch):
-        init = cls.__init__
+        init, boundary = cls.__init__, f"constructor {place}"
 
         @functools.wraps(init)
         def construct(self: Any, *args: Any, **kwargs: Any) -> None:
             init(self, *args, **kwargs)
-            if (level or current_level()) != "off":
-                validate_at(self, type_of(self), f"constructor {place}", level)
+            now = level or current_level()
+            if now != "off":
+                validator_of(type_of(self))(self, boundary, str, now)
 
         cls.__init__ = construct
     elif hasattr(cls.__init__, "__code__"):
