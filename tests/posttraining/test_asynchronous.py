@@ -19,7 +19,7 @@ def run(*arguments: Any) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, *map(str, arguments)], capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize("layout", ["padded", pytest.param("packed", marks=pytest.mark.quick)])
+@pytest.mark.parametrize("layout", ["padded", "packed"])
 def test_it_learns_what_the_same_with_dicts_learns(layout):
     done = run(TWIN, layout)
     assert done.returncode == 0, done.stderr
