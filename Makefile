@@ -108,12 +108,12 @@ bench-docs: $(VENV)/.bench
 	$(VENV)/rllib/bin/python -m tests.benchmarks --markdown > $(PAGE)
 	$(BIN)/python -m tests.pictures
 
-caught-# public programs before and after their move, from checkouts in a folder: make migrations REPOS=FOLDER
+# public programs before and after their move, from checkouts in a folder: make migrations REPOS=FOLDER
 REPOS := ..
 migrations: $(VENV)/.dev
 	$(BIN)/python -m tests.evidence.migrations $(REPOS)
 
-docs: $(VENV)/.dev
+caught-docs: $(VENV)/.dev
 	$(BIN)/python -m tests.evidence.caught > docs/caught.md
 
 docs: $(VENV)/.dev

@@ -9,7 +9,7 @@ import pytest
 from tests.pairs import programs_in, right_of, wrong_of
 from tests.program.helpers import found_in, write
 from tests.typing.marks import shown_in
-from tests.typing.shapes.test_programs import NOT_FOUND, TEXTS, marked
+from tests.typing.shapes.test_programs import NOT_FOUND, SHIPPED, TEXTS, marked
 
 HERE = Path(__file__).parent / "shapes"
 SHAPES = ("batch-shape", "batch-dtype")
@@ -33,14 +33,14 @@ def test_each_report_is_worded_as_by_the_plugin(tmp_path):
     assert [(one.line, f"{one.message}  [{one.code}]") for one in found_in(tmp_path)] == list(shown_in(text))
 
 
-@pytest.mark.parametrize("name", TEXTS["right"])
+@pytest.mark.parametrize("name", [*TEXTS["right"], *SHIPPED["right"]])
 def test_nothing_is_said_of_what_is_right(name, tmp_path):
-    assert lines_of(name, TEXTS["right"][name], tmp_path) == set()
+    assert lines_of(name, (TEXTS["right"] | SHIPPED["right"])[name], tmp_path) == set()
 
 
 def test_mistakes_are_found_where_they_are(tmp_path):
     missed = set()
-    for name, text in TEXTS["wrong"].items():
+    for name, text in {**TEXTS["wrong"], **SHIPPED["wrong"]}.items():
         lines = lines_of(name, text, tmp_path / name.removesuffix(".py"))
         assert lines <= marked(text), name
         if not lines:

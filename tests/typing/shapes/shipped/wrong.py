@@ -1,0 +1,56 @@
+"""Programs with a mistake about functions of this library, each below its name."""
+
+import torch
+from torch import Tensor
+
+# ---- shipped_logp_times_reward_of_samples
+from typedbatch.posttraining import Ready, token_logp
+def reinforce(model: torch.nn.Module, batch: Ready) -> Tensor:
+    logp = token_logp(model, batch)
+    return -logp * batch.rewards  # WRONG: a value for each token, and one for each sample
+
+
+def main() -> None:
+    print(reinforce.__name__)
+
+# ---- shipped_values_against_rewards_of_samples
+from typedbatch.posttraining import Ready, token_values
+def critic_loss(critic: torch.nn.Module, batch: Ready) -> Tensor:
+    return (token_values(critic, batch) - batch.rewards) ** 2  # WRONG: a value for each token, and one for each sample
+
+
+def main() -> None:
+    print(critic_loss.__name__)
+
+# ---- shipped_mean_of_groups_on_tokens
+from typedbatch.posttraining import Scored
+from typedbatch.rows import groups
+def advantages(batch: Scored) -> Tensor:
+    by_prompt = groups(batch, "uid")
+    centered = batch.rewards - by_prompt.mean(batch.rewards)
+    return centered * batch.loss_mask  # WRONG: the rewards are of samples, (N,), the mask of tokens
+
+
+def main() -> None:
+    print(advantages.__name__)
+
+# ---- shipped_teachers_tokens_not_summed
+from typedbatch.posttraining import Distillation, token_logp
+def distillation(model: torch.nn.Module, batch: Distillation) -> Tensor:
+    logp = token_logp(model, batch, ids=batch.teacher_ids)
+    apart = batch.teacher_logp.exp() * (batch.teacher_logp - logp)
+    return apart * batch.loss_mask  # WRONG: never summed over the teacher's tokens
+
+
+def main() -> None:
+    print(distillation.__name__)
+
+# ---- shipped_loss_has_no_axis
+from typedbatch.posttraining import Ready, aggregate
+def per_sample(batch: Ready, losses: Tensor) -> Tensor:
+    total = aggregate(losses, batch.loss_mask)
+    return total[:, None] * batch.advantages  # WRONG: the loss is one number
+
+
+def main() -> None:
+    print(per_sample.__name__)
