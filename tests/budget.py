@@ -24,6 +24,6 @@ BUDGET = {
     "testing": (5, 630),
     "training": (15, 3130),
     "top": (22, 4560),
-    "tests": (840, 110500),
+    "tests": (842, 110500),
 }
 """Numbers of modules and lines; ``top`` is all modules outside of folders, ``tests`` all tests and programs in them."""
