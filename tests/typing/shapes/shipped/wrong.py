@@ -54,3 +54,36 @@ def per_sample(batch: Ready, losses: Tensor) -> Tensor:
 
 def main() -> None:
     print(per_sample.__name__)
+
+# ---- declared_attribute_that_is_set_under_an_if
+from jaxtyping import Float
+class Storage:
+    rewards: Float[Tensor, "T E"]
+    values: Float[Tensor, "T E 1"]
+
+    def __init__(self, kind: str, steps: int, envs: int) -> None:
+        self.rewards = torch.zeros(steps, envs)
+        if kind == "rl":
+            self.values = torch.zeros(steps, envs, 1)
+
+    def returns(self) -> Tensor:
+        return self.rewards + self.values  # WRONG: (T, E) and (T, E, 1)
+
+
+def main() -> None:
+    print(Storage.__name__)
+
+# ---- declared_variable_from_a_file
+import numpy as np
+from jaxtyping import Float
+def load(path: str) -> Tensor:
+    return torch.from_numpy(np.load(path))
+
+
+def loss(pred: Float[Tensor, "N"]) -> Tensor:
+    target: Float[Tensor, "N 1"] = load("target.npy")
+    return (pred - target).mean()  # WRONG: (N,) and (N, 1)
+
+
+def main() -> None:
+    print(loss.__name__)
