@@ -189,6 +189,16 @@ def test_jagged_tensors_are_made_of_it():
         ragged([[1, 2], [3]]).to_nested()
 
 
+def back_of(tokens: Any) -> list[list[float]]:
+    return [one.x.tolist() for one in tokens]
+
+
+def test_numbers_that_no_dtype_holds_stay_as_they_are():
+    made = Ragged.from_lists([{"x": [2**63 + 1]}, {"x": [-1]}])
+    assert back_of(made) == [[2**63 + 1], [-1]]
+    assert Ragged.from_lists({"x": [[2**60], [1]]}).values["x"].dtype == np.int64
+
+
 def test_jagged_tensors_are_taken_back_on_their_memory():
     tokens = ragged([[1, 2], [], [3]], "torch")
     back = Ragged.from_nested(tokens.to_nested())
@@ -196,6 +206,8 @@ def test_jagged_tensors_are_taken_back_on_their_memory():
     assert back.values.ids.data_ptr() == tokens.values.ids.data_ptr()
     assert Ragged.from_nested({"x": tokens.to_nested().ids}).lengths.tolist() == [2, 0, 1]
     nested = torch.nested.nested_tensor([torch.ones(1), torch.ones(1)], layout=torch.jagged)
+    part = torch.nested.nested_tensor_from_jagged(torch.arange(5.0), torch.tensor([1, 3, 4]))
+    assert back_of(Ragged.from_nested({"x": part})) == [[1, 2], [3]]
     with pytest.raises(StructureError, match="'y': its sequences have other lengths than those of 'x'"):
         Ragged.from_nested({"x": tokens.to_nested().ids, "y": nested})
     with pytest.raises(

@@ -403,10 +403,10 @@ def _numbers(column: list[Any]) -> NDArray[Any] | None:
     if set(map(type, column)) != {list}:
         return None
     flat = list(chain.from_iterable(column))
-    if set(map(type, flat)) not in ({int}, {float}, {bool}):
-        return None
-    numbers = np.array(flat)
-    return numbers if numbers.dtype.kind in "bif" else None  # an int may be too large for int64
+    classes = set(map(type, flat))
+    kind = {int: "i", float: "f", bool: "b"}.get(classes.pop()) if len(classes) == 1 else None
+    numbers = np.array(flat) if kind else None
+    return numbers if numbers is not None and numbers.dtype.kind == kind else None  # an int may not fit int64
 
 
 def _other_lengths(sizes: list[int], others: list[int]) -> StructureError:

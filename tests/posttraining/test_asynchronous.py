@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import pickle
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -65,3 +68,13 @@ def test_the_sampler_ends_when_the_trainer_is_killed():
     trainer.kill()
     _, errors = trainer.communicate()  # which waits until no process has the pipe
     assert "OtherSideEndedError: the trainer has ended, and this side does not go on without it" in errors
+
+
+def test_a_message_that_cannot_be_read_is_an_error_and_no_wait():
+    names = runpy.run_path(str(MAIN.with_name("link.py")))
+    here, there = multiprocessing.Pipe()
+    link = names["Link"](here, "sampler")
+    there.send_bytes(b"not a pickle")
+    with pytest.raises(names["OtherSideEndedError"], match="the sampler has ended") as raised:
+        link.get()
+    assert isinstance(raised.value.__cause__, pickle.UnpicklingError)

@@ -184,8 +184,15 @@ REFUSED: list[tuple[str, dict[str, Any], type[Exception], str]] = [
         "'rewards': it is nan at token",
     ),
     ("a value that is infinite", {"values": VALUES / 0}, StructureError, "'values': it is inf at token 0 of those"),
-    ("turns of another width", {"turns": torch.ones(2)}, StructureError, r"'turns': it must be whole numbers of shape"),
-    ("turns that are fractions", {"turns": VALUES}, StructureError, "'turns': it must be whole numbers of shape"),
+    (
+        "turns of another width",
+        {"turns": torch.ones(2).long()},
+        StructureError,
+        r"'turns': it must be \[2, 3\], as the mask",
+    ),
+    ("turns that are fractions", {"turns": VALUES}, LeafError, "'turns': it must be whole numbers, got torch f32"),
+    ("values that are whole numbers", {"values": VALUES.long()}, LeafError, "'values': values must be floating"),
+    ("lengths of padded tokens", {"lengths": [3, 3]}, SettingError, "lengths= is for tokens end to end"),
     (
         "turns that mix",
         {"turns": torch.tensor([[1, 1, 1], [1, 2, 1]])},

@@ -433,23 +433,20 @@ def test_other_tokens_have_the_log_probabilities_that_they_would_have(sizes, lay
 
 
 @pytest.mark.parametrize(
-    ("ids", "text"),
+    ("ids", "error", "text"),
     [
-        (torch.ones(2, 3, 2).bool(), "got torch bool"),
-        (np.zeros((2, 3, 2), int), "ids= must be a tensor of whole numbers"),
-        (torch.zeros(2, 3).long(), r"ids= must be a tensor of whole numbers of shape \[2, 3, 'K'\]"),
-        (torch.zeros(2, 4, 2).long(), "got"),
-        (torch.zeros(2, 3, 2), "ids= must be a tensor of whole numbers"),
-        ([[[1]]], "got"),
-        (
-            torch.full((2, 3, 2), WORDS),
-            f"a token of ids= has the id {WORDS}, but the model has logits for {WORDS} tokens",
-        ),
-        (torch.full((2, 3, 2), -1), "a token of ids= has the id -1, but"),
+        (torch.ones(2, 3, 2).bool(), LeafError, "ids= must be a tensor of whole numbers, got torch bool"),
+        (np.zeros((2, 3, 2), int), LeafError, "ids= must be a tensor of whole numbers, got i64"),
+        (torch.zeros(2, 3, 2), LeafError, "ids= must be a tensor of whole numbers, got torch f32"),
+        ([[[1]]], LeafError, "ids= must be a tensor of whole numbers, got list"),
+        (torch.zeros(2, 3).long(), StructureError, r"ids= must be \[2, 3, 'K'\], got \[2, 3\]"),
+        (torch.zeros(2, 4, 2).long(), StructureError, r"ids= must be \[2, 3, 'K'\], got \[2, 4, 2\]"),
+        (torch.full((2, 3, 2), WORDS), StructureError, f"a token of ids= has the id {WORDS}, but the model has logits"),
+        (torch.full((2, 3, 2), -1), StructureError, "a token of ids= has the id -1, but"),
     ],
 )
-def test_other_tokens_that_are_not_there_are_refused(ids, text):
-    with pytest.raises(StructureError, match=text):
+def test_other_tokens_that_are_not_there_are_refused(ids, error, text):
+    with pytest.raises(error, match=text):
         token_logp(Causal(), small([2, 1], [3, 1]), ids=ids)
 
 

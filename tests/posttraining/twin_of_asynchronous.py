@@ -86,12 +86,12 @@ def learn(policy: Any, critic: Any, optimizer: torch.optim.Optimizer, rows: dict
         old_logp, values = of_tokens(policy, critic, rows)
     adv, returns = advantages(rows, values)
     adv = (adv - adv[own].mean()) / (adv[own].std() + 1e-6)
-    weights = (old_logp - rows["logp"]).exp().clamp(max=settings.MOST_WEIGHT)
+    weights = (old_logp - rows["logp"]).exp().clamp(max=settings.MAX_IS_WEIGHT)
     for _ in range(settings.EPOCHS):
         logp, values = of_tokens(policy, critic, rows)
         ratio = (logp - old_logp).exp()
         clipped = torch.min(ratio * adv, ratio.clamp(1 - settings.CLIP, 1 + settings.CLIP) * adv)
-        losses = settings.VALUE_SHARE * (values - returns) ** 2 - weights * clipped
+        losses = settings.VALUE_COEF * (values - returns) ** 2 - weights * clipped
         optimizer.zero_grad()
         losses[own].mean().backward()
         torch.nn.utils.clip_grad_norm_([*policy.parameters(), *critic.parameters()], 1.0)

@@ -176,11 +176,12 @@ def values_of_jagged(tree: Tree) -> tuple[Any, NDArray[np.intp]]:
                 return new_tree(type(leaf), {inner: values_of(inner, value) for inner, value in leaf.__dict__.items()})
             if KINDS[type(leaf)] is not TENSOR or not leaf.is_nested or not _is_plain(leaf):
                 raise LeafError(f"{describe(leaf)} is not a jagged tensor without gaps; {_MAKE_JAGGED}")
-            sizes = leaf.offsets().diff().cpu().numpy()
+            offsets = leaf.offsets().cpu().numpy()
+            sizes = np.diff(offsets)
             if found and not np.array_equal(sizes, found[0][1]):
                 raise StructureError(f"its sequences have other lengths than those of {found[0][0]!r}")
             found.append((name, sizes))
-            return leaf.values()
+            return leaf.values()[offsets[0] : offsets[-1]]  # a part of a larger tensor may begin later
 
     values = new_tree(type(tree), {name: values_of(name, leaf) for name, leaf in tree.__dict__.items()})
     if not found:
@@ -199,7 +200,9 @@ def sum_sequences(values: Any, sizes: NDArray[np.intp]) -> Any:
         torch = sys.modules["torch"]
         is_whole = not (values.is_floating_point() or values.is_complex())
         dtype = torch.int64 if is_whole else torch.promote_types(values.dtype, torch.float32)
-        wide = values.to(dtype if is_whole else torch.promote_types(dtype, torch.float64))  # thousands are added up
+        # One sum over thousands of tokens loses digits in single precision; Apple's GPUs have no other.
+        most = torch.float32 if values.device.type == "mps" else torch.float64
+        wide = values.to(dtype if is_whole else torch.promote_types(dtype, most))
         numbers = torch.from_numpy(np.repeat(np.arange(len(sizes)), sizes)).to(values.device)
         return wide.new_zeros(len(sizes), *values.shape[1:]).index_add(0, numbers, wide).to(dtype)
     dtype = np.result_type(values, np.float32) if values.dtype.kind in "fc" else np.dtype(np.int64)

@@ -104,8 +104,8 @@ def from_arrow(table: pa.Table, into: Any = None, *, ragged: Sequence[str] = (),
             tensors become tensors, and columns that it declares as a ``Ragged`` become one.
         ragged: Names of columns of lists that become a ``Ragged``, on the memory of the table. Lists of structs get the
             fields of the struct. Other lists get one field with the name of the column.
-        meta: Values of the meta, which a table of others does not have, such as the temperature of the sampler. They
-            replace those of the table by their keys.
+        meta: Values to add to the meta, as for tables that typedbatch has not written. They replace the table's values
+            of the same keys.
 
     Raises:
         LeafError: ``table`` is not a table, or a column in ``ragged`` does not have lists.
@@ -124,7 +124,7 @@ def from_arrow(table: pa.Table, into: Any = None, *, ragged: Sequence[str] = (),
         raise MissingFieldError("the table", missing[0], names)
     columns = [column.chunk(0) if column.num_chunks == 1 else column.combine_chunks() for column in table.columns]
     batch = _batch(names, columns, schema, ragged)
-    kept = (table.schema.metadata or {}).get(_META, b"{}")
+    kept = (table.schema.metadata or {}).get(_META) or b"{}"
     try:
         found = as_meta(json.loads(kept))
     except (ValueError, RecursionError) as error:
@@ -176,7 +176,7 @@ def read_parquet(
         path: Path of the file.
         columns: Names of the columns to read, or None for all.
         into: Record or protocol that the batch must match, or None for a Batch of arrays without a check.
-        meta: Values of the meta, beside those of the file or in their places.
+        meta: Values to add to the meta. They replace the file's values of the same keys.
 
     Raises:
         StorageError: the file cannot be read.

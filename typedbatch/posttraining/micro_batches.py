@@ -258,13 +258,14 @@ def pairs_of(batch: BatchProtocol, better: Lengths, worse: Lengths) -> Pairs:
         pair = int(other[0])
         rows, keys = (int(first[pair]), int(second[pair])), (uid[first[pair]], uid[second[pair]])
         raise StructureError(f"rows {rows[0]} and {rows[1]} are of other prompts, {keys[0]!r} and {keys[1]!r}", "uid")
-    one, other_side = take(only, first), take(only, second)
-    differ = (one.prompt_mask != other_side.prompt_mask) | ((one.prompt_ids != other_side.prompt_ids) & one.prompt_mask)
+    better_rows, worse_rows = take(only, first), take(only, second)
+    masks, ids = ([rows[name] for rows in (better_rows, worse_rows)] for name in ("prompt_mask", "prompt_ids"))
+    differ = (masks[0] != masks[1]) | ((ids[0] != ids[1]) & masks[0])
     if bool(differ.any()):
         pair = int(differ.any(1).nonzero()[0])
         rows = int(first[pair]), int(second[pair])
         raise StructureError(f"rows {rows[0]} and {rows[1]} have one uid, but prompts that differ", "prompt_ids")
-    chosen, rejected = trim(one), trim(other_side)
+    chosen, rejected = trim(better_rows), trim(worse_rows)
     pairs = Pairs(
         prompt_ids=chosen.prompt_ids,
         prompt_mask=chosen.prompt_mask,

@@ -25,7 +25,7 @@ class ModelInputs(NamedTuple):
     """Tokens, ``(N, T)`` or ``(1, tokens)``; 0 for padding that has a negative id."""
     present: Tensor | None
     """True where there is a token, ``(N, T)``; None for sequences end to end, which have no padding."""
-    places: Tensor
+    position_ids: Tensor
     """Position of each token in its sequence, from 0, in the shape of the ids."""
     mask: Tensor
     """True for tokens of responses, in the shape of the layout's fields of tokens."""
@@ -33,7 +33,7 @@ class ModelInputs(NamedTuple):
     def call(self, model: Callable[..., Any]) -> Any:
         """Return the ``logits`` of the model's output, or the output itself if it has none."""
         present = None if self.present is None else self.present.long()
-        output = model(input_ids=self.ids, attention_mask=present, position_ids=self.places, use_cache=False)
+        output = model(input_ids=self.ids, attention_mask=present, position_ids=self.position_ids, use_cache=False)
         return getattr(output, "logits", output)
 
     def at_tokens(self, values: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ it out, ``logp_is_close = logp_close("old_logp", "rollout_logp", tolerance=1.0)`
 from __future__ import annotations
 
 from collections.abc import Collection
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -60,15 +61,17 @@ def ends_at_the_edge(mask: str, /) -> Any:
     return of_fields(f"{mask} ends at the right edge", holds, mask, adjusted=adjusted)
 
 
-def logp_of_mask(logp: str, mask: str, /) -> Any:
+def logp_of_mask(logp: str, mask: str, /, *, run: int = 32) -> Any:
     """Return a rule that log-probabilities are there for the tokens that count, and 0 elsewhere.
 
     It finds ids and masks of different lengths, and tokens of tools that the mask counts. A token that is certain has
-    0 nats, so a row fails only if 8 tokens in a row have 0, or more than half of at least 8 tokens.
+    0 nats, and so have some tokens beside each other, such as those of an address that is copied. So a sample fails
+    only if more than half of its tokens that count have 0, of at least 8, or ``run`` consecutive ones.
 
     Args:
         logp: Name of the field of log-probabilities, ``(N, R)``.
         mask: Name of the mask of the tokens that count, of the same shape.
+        run: Number of consecutive tokens with 0 nats from which they are taken for those of a tool.
 
     Returns:
         The rule, used like that of :func:`within`.
@@ -78,7 +81,7 @@ def logp_of_mask(logp: str, mask: str, /) -> Any:
         zero, counts = flat(values) == 0, flat(counting) != 0
         total, missing = counts.sum(1), (zero & counts).sum(1)
         is_short = (total < _MIN_TOKENS) | (2 * missing <= total)
-        return (zero | counts).all(1) & is_short & (_longest_run(zero & counts) < _MIN_TOKENS)
+        return (zero | counts).all(1) & is_short & (_longest_run(zero & counts) < run)
 
     def adjusted(values: Any, counting: Any) -> Any:
         return np.where(flat(values) == 0, -1, flat(values)) * (flat(counting) != 0)
@@ -156,19 +159,21 @@ def logp_close(
 
     words = f"{one} and {other} differ by at most {tolerance:g} nats in the mean"
     marked: Any = rule(words + (f", in rows of older weights by {stale:g}" if stale is not None else ""))(holds)
-    marked.__typedbatch_adjust__, marked.__typedbatch_fields__ = adjust, (one, other, mask)
+    marked.__typedbatch_adjust__ = adjust
+    marked.__typedbatch_fields__ = (one, other, mask) if stale is None else (one, other, mask, field)
     return marked
 
 
 def kl_below(limit: float, /, policy: str = "old_logp", reference: str = "ref_logp", *, mask: str = "loss_mask") -> Any:
-    """Return a rule that the policy is still near its reference, as a KL divergence that grows shows that it is not.
+    """Return a rule that the KL divergence of the policy from its reference is at most a limit.
 
     The divergence is estimated as the mean of ``exp(d) - d - 1`` with ``d = reference - policy`` over all tokens that
-    count, which is never negative (Schulman, "Approximating KL divergence", 2020).
+    count, which is never negative (Schulman, "Approximating KL divergence", 2020). It is biased if the tokens were
+    sampled by older weights than those of ``policy``; ``rollout_logp`` has the weights that sampled.
 
     Args:
-        limit: Number of nats per token that the mean must be below.
-        policy: Name of the field with log-probabilities of the policy that sampled the tokens, ``(N, R)``, in nats.
+        limit: Largest allowed mean, in nats per token.
+        policy: Name of the field with log-probabilities of the policy, ``(N, R)``, in nats.
         reference: Name of the field with those of the reference, of the same shape.
         mask: Name of the mask of the tokens that count.
 
@@ -183,14 +188,15 @@ def kl_below(limit: float, /, policy: str = "old_logp", reference: str = "ref_lo
     def holds(own: Any, other: Any, counting: Any) -> Any:
         counts = flat(counting) != 0
         apart = np.where(counts, flat(other) - flat(own), 0)
-        return _mean_below(np.expm1(apart) - apart, counts, limit)
+        with np.errstate(over="ignore"):  # an infinite divergence is above any limit
+            return _mean_below(np.expm1(apart) - apart, counts, limit)
 
-    words = f"the KL divergence of {policy} from {reference} is below {limit:g} nats per token"
+    words = f"the KL divergence of {policy} from {reference} is at most {limit:g} nats per token"
     return of_fields(words, holds, policy, reference, mask, adjusted=same_numbers)
 
 
 def _require_number(value: Any, what: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < np.inf:
+    if isinstance(value, bool) or not isinstance(value, Real) or not 0 <= float(value) < np.inf:
         raise SettingError(f"{what} is a number of nats from 0 up, got {value!r}")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import torch
@@ -46,7 +47,7 @@ def token_gae(
         Advantages, not normalized, and targets, each in the shape and dtype of the values, 0 outside of the mask.
 
     Raises:
-        LeafError: An argument is not a tensor, or the values are not floating.
+        LeafError: An argument is not a tensor, the values are not floating, or the turns not whole numbers.
         StructureError: Shapes differ, a reward other than 0 is at a token that does not count, a sample with a reward
             has no token that counts, a turn is interrupted by another, or a reward or value that counts is not finite.
         SettingError: ``gamma`` or ``lam`` is not from 0 to 1, or ``lengths`` is missing, or
@@ -54,7 +55,7 @@ def token_gae(
     """
     settings: dict[str, Any] = {"gamma": gamma, "lam": lam}
     for name, setting in settings.items():
-        if not isinstance(setting, (int, float)) or not 0 <= setting <= 1:
+        if isinstance(setting, bool) or not isinstance(setting, Real) or not 0 <= float(setting) <= 1:
             raise SettingError(f"{name}= is a number from 0 to 1, got {setting!r}")
     for name, given in (("rewards", rewards), ("values", values)):
         _require_tensor(given, name)
@@ -126,8 +127,10 @@ def _begins(number: Tensor, turns: Tensor | None, counts: Tensor) -> Tensor:
     if turns is None:
         return begins
     _require_tensor(turns, "turns")
-    if turns.shape != counts.shape or turns.is_floating_point():
-        raise StructureError(f"it must be whole numbers of shape {list(counts.shape)}, got {describe(turns)}", "turns")
+    if turns.is_floating_point() or turns.dtype == torch.bool:
+        raise LeafError(f"it must be whole numbers, got {describe(turns)}", "turns")
+    if turns.shape != counts.shape:
+        raise StructureError(f"it must be {list(counts.shape)}, as the mask, got {list(turns.shape)}", "turns")
     own = turns[counts]
     begins[1:] = (own[1:] != own[:-1]) | (number[1:] != number[:-1])
     found, times = torch.unique(torch.stack([number[begins], own[begins]]), dim=1, return_counts=True)

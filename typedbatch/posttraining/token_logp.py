@@ -12,7 +12,7 @@ from typedbatch._core.compiling import is_compiling
 from typedbatch._core.kinds import describe
 from typedbatch._core.lengths import require_tree
 from typedbatch._core.meta import meta_of
-from typedbatch.errors import SettingError, StructureError
+from typedbatch.errors import LeafError, SettingError, StructureError
 from typedbatch.posttraining.model_inputs import ModelInputs, model_inputs
 from typedbatch.protocols import BatchProtocol
 
@@ -98,9 +98,10 @@ def _wanted(inputs: ModelInputs, ids: Tensor | None) -> tuple[Tensor, Tensor]:
         return inputs.ids[..., None], present[..., None]
     given: Any = ids
     is_whole = isinstance(given, Tensor) and not given.is_floating_point() and given.dtype != torch.bool
-    if not is_whole or given.shape[:-1] != inputs.mask.shape:
-        shape = [*inputs.mask.shape, "K"]
-        raise StructureError(f"ids= must be a tensor of whole numbers of shape {shape}, got {describe(given)}")
+    if not is_whole:
+        raise LeafError(f"ids= must be a tensor of whole numbers, got {describe(given)}")
+    if given.shape[:-1] != inputs.mask.shape:
+        raise StructureError(f"ids= must be {[*inputs.mask.shape, 'K']}, got {list(given.shape)}")
     return inputs.at_places(given.long()), inputs.at_places(inputs.mask)[..., None]
 
 

@@ -127,9 +127,10 @@ def _require_no_misspelling(schema: Schema) -> None:
 
     declared = [field.name for field in schema.fields]
     for one in schema.rules:
-        for name in {*getattr(one.holds, "__typedbatch_fields__", ())}.difference(declared):
+        named = {*getattr(one.holds, "__typedbatch_fields__", ())}
+        for name in named.difference(declared, dir(schema.target)):
             near = nearest(name, declared)
-            if near and SequenceMatcher(None, name, near).ratio() >= _MISSPELT:
+            if near not in named and near and SequenceMatcher(None, name, near).ratio() >= _MISSPELT:
                 text = f"the rule {schema.name}.{one.name} is about {name!r}, which is not declared"
                 raise DeclarationError(f"{text}; did you mean {near!r}?")
 

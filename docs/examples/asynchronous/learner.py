@@ -11,7 +11,7 @@ from typedbatch import checked, extend, validate
 from typedbatch.posttraining import aggregate, micro_batches, to_layout, token_gae, token_logp, token_values
 
 EPOCHS, CLIP, GAMMA, LAMBDA, LEARNING_RATE = 3, 0.2, 1.0, 0.95, 3e-3
-MOST_WEIGHT, MOST_TOKENS, VALUE_SHARE = 2.0, 1024, 0.5
+MAX_IS_WEIGHT, MAX_TOKENS, VALUE_COEF = 2.0, 1024, 0.5
 
 
 class Learner:
@@ -19,21 +19,21 @@ class Learner:
 
     def __init__(self) -> None:
         self.policy, self.critic = make_policy(), make_critic()
-        self.weights = [*self.policy.parameters(), *self.critic.parameters()]
-        self.optimizer = torch.optim.Adam(self.weights, LEARNING_RATE)
+        self.parameters = [*self.policy.parameters(), *self.critic.parameters()]
+        self.optimizer = torch.optim.Adam(self.parameters, LEARNING_RATE)
 
     def learn(self, played: Played, *, packed: bool = False) -> Learnable:
         """Update the weights by games that were played, and return what was learned from."""
         batch = prepare(self.policy, self.critic, played)
         for _ in range(EPOCHS):
-            for part in micro_batches(batch, MOST_TOKENS):
+            for part in micro_batches(batch, MAX_TOKENS):
                 if packed:
                     inputs = validate(to_layout(part.batch, "packed"), PackedLossInputs)
                     loss = packed_loss(self.policy, self.critic, inputs, part.total_tokens)
                 else:
                     loss = padded_loss(self.policy, self.critic, part.batch, part.total_tokens)
-                torch.autograd.backward(loss)
-            nn.utils.clip_grad_norm_(self.weights, 1.0)
+                torch.autograd.backward(loss)  # loss.backward() is not typed
+            nn.utils.clip_grad_norm_(self.parameters, 1.0)
             self.optimizer.step()  # pyright: ignore[reportUnknownMemberType]  # torch does not say what it takes
             self.optimizer.zero_grad()
         return batch
@@ -54,7 +54,7 @@ def prepare(policy: Transformer, critic: Transformer, played: Played) -> Learnab
         values=values,
         returns=returns,
         advantages=advantages,
-        is_weights=(old_logp - played.rollout_logp).exp().clamp(max=MOST_WEIGHT) * counts,
+        is_weights=(old_logp - played.rollout_logp).exp().clamp(max=MAX_IS_WEIGHT) * counts,
     )
 
 
@@ -62,7 +62,7 @@ def token_losses(logp: Tensor, values: Tensor, batch: LossInputs | PackedLossInp
     """Return the clipped loss of each token, weighted as a sample of older weights, and that of its value."""
     ratio = (logp - batch.old_logp).exp()
     clipped = torch.min(ratio * batch.advantages, ratio.clamp(1 - CLIP, 1 + CLIP) * batch.advantages)
-    return VALUE_SHARE * (values - batch.returns) ** 2 - batch.is_weights * clipped
+    return VALUE_COEF * (values - batch.returns) ** 2 - batch.is_weights * clipped
 
 
 def padded_loss(policy: Transformer, critic: Transformer, batch: LossInputs, total: int) -> Tensor:
@@ -72,6 +72,6 @@ def padded_loss(policy: Transformer, critic: Transformer, batch: LossInputs, tot
 
 
 def packed_loss(policy: Transformer, critic: Transformer, batch: PackedLossInputs, total: int) -> Tensor:
-    """Return the loss of games end to end, as a part of ``total`` tokens."""
+    """Return the loss of games end to end, as a part of ``total`` tokens; only the layout of its inputs differs."""
     losses = token_losses(token_logp(policy, batch), token_values(critic, batch), batch)
     return aggregate(losses, batch.loss_mask, total=total)

@@ -25,6 +25,7 @@ class Link:
     def __init__(self, connection: Connection, name: str) -> None:
         self._connection, self._name = connection, name
         self._arrived: SimpleQueue[tuple[Any, ...]] = SimpleQueue()
+        self._failure: Exception | None = None
         Thread(target=self._read, daemon=True).start()
 
     def put(self, message: object) -> None:
@@ -42,19 +43,22 @@ class Link:
         """Wait for the next message.
 
         Raises:
-            OtherSideEndedError: The other process has ended, and all that it has sent was taken.
+            OtherSideEndedError: The other process has ended, and all that it has sent was taken; or a message cannot be
+            read.
         """
         found = self._arrived.get()
         if not found:
             self._arrived.put(())
-            raise self._ended()
+            raise self._ended() from self._failure
         return found[0]
 
     def _read(self) -> None:
         try:
             while True:
                 self._arrived.put((self._connection.recv(),))
-        except (EOFError, OSError):  # The other end is closed, or this one was.
+        except Exception as error:  # noqa: BLE001  # get() raises it: the end of the pipe, or a message that cannot be read
+            self._failure = error
+        finally:
             self._arrived.put(())
 
     def _ended(self) -> OtherSideEndedError:

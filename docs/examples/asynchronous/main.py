@@ -39,7 +39,7 @@ def main(seed: int = 0, steps: int = 60, *, packed: bool = False) -> Learner:
 
 
 def train(link: Link, learner: Learner, steps: int, *, packed: bool) -> None:
-    """Send weights and learn from games, by turns, and print how well the policy plays."""
+    """Send weights and learn from games alternately, and print how well the policy plays."""
     for step in range(1, steps + 1):
         if step == 1 or step <= steps - LAG:  # The weights of this step play the games of a later one.
             weights = {name: tensor.numpy().copy() for name, tensor in learner.policy.state_dict().items()}

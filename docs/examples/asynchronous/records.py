@@ -1,4 +1,4 @@
-"""Stages of the pipeline, each with the fields that it adds, and what the losses read of them."""
+"""Stages of the pipeline, each with the fields that it adds, and the protocols of the losses."""
 
 from __future__ import annotations
 
