@@ -23,6 +23,7 @@ from typedbatch import (
     Finite,
     Ragged,
     SchemaError,
+    cat,
     conforms,
     convert,
     objects,
@@ -208,6 +209,7 @@ def test_jagged_tensors_are_taken_back_on_their_memory():
     nested = torch.nested.nested_tensor([torch.ones(1), torch.ones(1)], layout=torch.jagged)
     part = torch.nested.nested_tensor_from_jagged(torch.arange(5.0), torch.tensor([1, 3, 4]))
     assert back_of(Ragged.from_nested({"x": part})) == [[1, 2], [3]]
+    assert [row.tolist() for row in cat([Batch(x=part), Batch(x=part)]).x.unbind()] == [[1, 2], [3], [1, 2], [3]]
     with pytest.raises(StructureError, match="'y': its sequences have other lengths than those of 'x'"):
         Ragged.from_nested({"x": tokens.to_nested().ids, "y": nested})
     with pytest.raises(

@@ -161,7 +161,7 @@ class Ragged(Sequences, Generic[R_co]):
 
         Raises:
             LeafError: A field is not such a tensor, or has gaps between its sequences.
-            StructureError: Sequences of one field have other lengths than those of another, or there is no tensor.
+            StructureError: Sequences of one field have other lengths than those of another, or no field is a tensor.
         """
         tree: Any = to_leaf(batch) if KINDS[type(batch)] is kinds.MAPPING else require_tree(batch, "from_nested()")
         made: Ragged[Any] = new_sequences(Ragged, *values_of_jagged(tree))

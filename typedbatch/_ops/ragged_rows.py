@@ -176,17 +176,16 @@ def values_of_jagged(tree: Tree) -> tuple[Any, NDArray[np.intp]]:
                 return new_tree(type(leaf), {inner: values_of(inner, value) for inner, value in leaf.__dict__.items()})
             if KINDS[type(leaf)] is not TENSOR or not leaf.is_nested or not _is_plain(leaf):
                 raise LeafError(f"{describe(leaf)} is not a jagged tensor without gaps; {_MAKE_JAGGED}")
-            offsets = leaf.offsets().cpu().numpy()
-            sizes = np.diff(offsets)
+            values, sizes = _parts_of(leaf)
             if found and not np.array_equal(sizes, found[0][1]):
                 raise StructureError(f"its sequences have other lengths than those of {found[0][0]!r}")
             found.append((name, sizes))
-            return leaf.values()[offsets[0] : offsets[-1]]  # a part of a larger tensor may begin later
+            return values
 
-    values = new_tree(type(tree), {name: values_of(name, leaf) for name, leaf in tree.__dict__.items()})
+    tree_of_values = new_tree(type(tree), {name: values_of(name, leaf) for name, leaf in tree.__dict__.items()})
     if not found:
         raise StructureError("at least one jagged tensor is needed, as it has the lengths of the sequences")
-    return values, found[0][1]
+    return tree_of_values, found[0][1]
 
 
 def sum_sequences(values: Any, sizes: NDArray[np.intp]) -> Any:
@@ -220,8 +219,14 @@ def _is_plain(tensor: Any) -> bool:
 
 
 def _as_sequences(tensor: Any) -> Any:
-    values = new_tree(Tree.__plain__, {"values": tensor.values()})
-    return new_sequences(Sequences, values, tensor.offsets().diff().cpu().numpy())
+    values, sizes = _parts_of(tensor)
+    return new_sequences(Sequences, new_tree(Tree.__plain__, {"values": values}), sizes)
+
+
+def _parts_of(tensor: Any) -> tuple[Any, NDArray[np.intp]]:
+    """Return the values of a jagged tensor, which may be a part of a larger one, and the lengths of its sequences."""
+    offsets = tensor.offsets().cpu().numpy()
+    return tensor.values()[offsets[0] : offsets[-1]], np.diff(offsets)
 
 
 def _as_jagged(ragged: Any) -> Any:

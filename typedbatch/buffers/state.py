@@ -76,7 +76,7 @@ class State:
         self.save_obs_next: bool = not known["ignore_obs_next"]
         self.save_only_last_obs: bool = known["save_only_last_obs"]
         self.stores_all: bool = self.save_obs_next and not self.save_only_last_obs
-        """Whether all fields of rows are stored, with all frames."""
+        """Whether rows are stored with all their fields and frames."""
         self.sample_avail: bool = known["sample_avail"]
         seed = known["random_seed"]
         try:

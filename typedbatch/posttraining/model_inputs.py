@@ -19,7 +19,7 @@ from typedbatch.sequences import position_ids as positions_of
 
 
 class ModelInputs(NamedTuple):
-    """Whole sequences, one a row, or all end to end in a single row."""
+    """Inputs of a model: one sequence in each row, or all sequences end to end in a single row."""
 
     ids: Tensor
     """Tokens, ``(N, T)`` or ``(1, tokens)``; 0 for padding that has a negative id."""

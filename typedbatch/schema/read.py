@@ -123,14 +123,16 @@ def _started(hint: Any) -> Schema:
 
 def _require_no_misspelling(schema: Schema) -> None:
     """Check that rules name no field that is likely a misspelt one: a rule holds where a field is absent."""
-    from difflib import SequenceMatcher  # imported here because few records have rules
-
     declared = [field.name for field in schema.fields]
     for one in schema.rules:
         named = {*getattr(one.holds, "__typedbatch_fields__", ())}
         for name in named.difference(declared, dir(schema.target)):
             near = nearest(name, declared)
-            if near not in named and near and SequenceMatcher(None, name, near).ratio() >= _MISSPELT:
+            if not near or near in named:
+                continue
+            from difflib import SequenceMatcher  # imported here because few rules name an undeclared field
+
+            if SequenceMatcher(None, name, near).ratio() >= _MISSPELT:
                 text = f"the rule {schema.name}.{one.name} is about {name!r}, which is not declared"
                 raise DeclarationError(f"{text}; did you mean {near!r}?")
 

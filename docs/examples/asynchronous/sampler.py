@@ -75,7 +75,7 @@ def play(policy: Transformer, games: Games, version: int) -> Played:
 
 
 def run(connection: Connection, unused: Connection, seed: int) -> None:
-    """Play with the weights of ``LAG`` updates ago until there are no more."""
+    """Play with weights that are ``LAG`` updates old, until the trainer sends None."""
     unused.close()  # The trainer's end of the pipe; while it is open here, the trainer's end is not seen.
     torch.set_num_threads(1)
     torch.manual_seed(seed)  # pyright: ignore[reportUnknownMemberType]  # torch does not say what it takes

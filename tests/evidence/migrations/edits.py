@@ -9,7 +9,7 @@ _COMMAND = re.compile(r"([ad])(\d+) (\d+)")
 
 
 class EditError(Exception):
-    """Edits that are not for this file, or are no edits."""
+    """Error of edits that do not fit the file or cannot be read."""
 
 
 def edited(source: str, edits: str) -> str:

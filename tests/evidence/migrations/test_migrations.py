@@ -16,7 +16,7 @@ from tests.evidence.migrations.edits import EditError, counts, edited
 
 
 def edits_between(before: list[str], after: list[str]) -> str:
-    """What ``diff -n`` writes, from Python's own comparison."""
+    """Return edits in the format of ``diff -n``, computed by difflib."""
     out = []
     for tag, first, last, begin, end in difflib.SequenceMatcher(a=before, b=after, autojunk=False).get_opcodes():
         if tag in ("delete", "replace"):
@@ -58,7 +58,7 @@ def checkouts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-@pytest.mark.release  # mypy reads torch anew
+@pytest.mark.release  # mypy checks torch without a cache, which takes a minute
 def test_a_program_that_moves_has_the_same_numbers_and_finds_more(checkouts, capsys):
     assert command.show("standin", checkouts)
     printed = capsys.readouterr().out
@@ -72,10 +72,9 @@ def test_a_program_that_moves_has_the_same_numbers_and_finds_more(checkouts, cap
 
 @pytest.mark.slow
 def test_a_move_that_changes_numbers_is_not_one(checkouts, capsys):
-    edits = checkouts / "standin.edits"
-    edits.write_text(edits.read_text().replace("manual_seed(0)", "manual_seed(1)"))
-    before, after = standin.PROGRAM, standin.MOVED.replace("manual_seed(0)", "manual_seed(1)")
-    edits.write_text(edits_between(before.splitlines(keepends=True), after.splitlines(keepends=True)))
+    moved = standin.MOVED.replace("manual_seed(0)", "manual_seed(1)")
+    edits = edits_between(standin.PROGRAM.splitlines(keepends=True), moved.splitlines(keepends=True))
+    (checkouts / "standin.edits").write_text(edits)
     assert not command.show("standin", checkouts)
     assert "numbers: DIFFERENT" in capsys.readouterr().out
 
