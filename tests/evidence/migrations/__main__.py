@@ -20,13 +20,18 @@ from typing import Any
 
 import torch
 
-from tests.evidence.migrations.edits import counts, edited
+from tests.evidence.migrations.edits import by_file, counts, edited
 
 PAGES = Path(__file__).parents[3] / "docs" / "migrations"
 PROGRAMS = ("cleanrl_ppo",)
 TIMES = 3
 Mistakes = dict[str, tuple[tuple[str, str], tuple[str, str]]]
-SETTINGS = "[mypy]\nplugins = typedbatch.mypy\ncheck_untyped_defs = True\nignore_missing_imports = True\n"
+SETTINGS = """[mypy]
+plugins = typedbatch.mypy
+check_untyped_defs = True
+ignore_missing_imports = True
+follow_imports = silent
+"""
 
 
 def show(name: str, folder: Path) -> bool:
@@ -37,53 +42,66 @@ def show(name: str, folder: Path) -> bool:
         print(f"{name}: no checkout; git clone https://github.com/{program.REPOSITORY} {checkout}")
         print(f"  then git -C {checkout} checkout {program.COMMIT}")
         return True
-    git = ["git", "-C", str(checkout), "show", f"{program.COMMIT}:{program.PATH}"]
-    shown = subprocess.run(git, capture_output=True, text=True)
-    if shown.returncode:
+    git = ["git", "-C", str(checkout), "archive", program.COMMIT]
+    files = subprocess.run(git, capture_output=True)
+    if files.returncode:
         print(f"{name}: the checkout lacks the commit {program.COMMIT}; git -C {checkout} fetch --all")
         return True
     edits = (PAGES / f"{name}.edits").read_text(encoding="utf-8")
-    texts = shown.stdout, edited(shown.stdout, edits)
     added, deleted = counts(edits)
-    with tempfile.TemporaryDirectory() as folder_of_runs:
-        place = Path(folder_of_runs)
-        print(f"{name}: {program.REPOSITORY} at {program.COMMIT[:8]}, {program.PATH}: +{added} / -{deleted} lines")
-        if not _show_numbers(name, texts, place):
+    with tempfile.TemporaryDirectory() as place:
+        roots = Path(place) / "before", Path(place) / "after"
+        for root in roots:
+            root.mkdir()
+            subprocess.run(["tar", "-x", "-C", str(root)], input=files.stdout, check=True)
+        apply(edits, roots[1])
+        print(f"{name}: {program.REPOSITORY} at {program.COMMIT[:8]}: +{added} / -{deleted} lines")
+        if not _show_numbers(name, roots):
             return False
-        _show_mistakes(name, texts, program.MISTAKES, place)
+        _show_mistakes(name, roots, program.MISTAKES, [*by_file(edits)])
     return True
 
 
-def _show_numbers(name: str, texts: tuple[str, str], place: Path) -> bool:
+def apply(edits: str, root: Path) -> None:
+    """Write files with their edits; a file that is not there is a new one."""
+    for path, part in by_file(edits).items():
+        place = root / path
+        source = place.read_text(encoding="utf-8") if place.exists() else ""
+        place.write_text(edited(source, part), encoding="utf-8")
+
+
+def _show_numbers(name: str, roots: tuple[Path, Path]) -> bool:
     """Print whether both programs have the same numbers, and in which time, and return whether they have."""
-    runs = [_run(name, text, place) for text in texts]
+    runs = [_run(name, root) for root in roots]
     is_same = "error" not in runs[0] and runs[0]["numbers"] == runs[1].get("numbers")
     errors = [f"; {one['error']}" for one in runs if "error" in one]
     print(f"  numbers: {'the same' if is_same else 'DIFFERENT'}{''.join(errors)}")
     if is_same:
-        pairs = [[_run(name, text, place)["seconds"] for text in texts] for _ in range(TIMES)]
+        pairs = [[_run(name, root)["seconds"] for root in roots] for _ in range(TIMES)]
         print(f"  CPU: {min(after for _, after in pairs) / min(before for before, _ in pairs):.2f} of what it took")
     return is_same
 
 
-def _show_mistakes(name: str, texts: tuple[str, str], mistakes: Mistakes, place: Path) -> None:
+def _show_mistakes(name: str, roots: tuple[Path, Path], mistakes: Mistakes, paths: list[str]) -> None:
     """Print what mypy and a run say of each mistake, before and after the move."""
-    known = [_reports(text, place) for text in texts]
+    known = [_reports(root, paths) for root in roots]
     for mistake, changes in mistakes.items():
         print(f"  {mistake}")
-        for when, text, (old, new), base in zip(("before", "after"), texts, changes, known, strict=True):
-            if old not in text:
+        for when, root, (old, new), base in zip(("before", "after"), roots, changes, known, strict=True):
+            places = [root / path for path in paths if (root / path).exists()]
+            texts = {place: place.read_text(encoding="utf-8") for place in places}
+            wrong = next((place for place, text in texts.items() if old in text), None)
+            if wrong is None:
                 raise ValueError(f"{old!r} is not in the program")
-            wrong = text.replace(old, new, 1)
-            by_types = [*sorted(_reports(wrong, place) - base), "mypy says nothing"][0]
-            print(f"    {when + ':':7} {by_types}; {_run(name, wrong, place).get('error', 'runs to its end')}")
+            wrong.write_text(texts[wrong].replace(old, new, 1), encoding="utf-8")
+            by_types = [*sorted(_reports(root, paths) - base), "mypy says nothing"][0]
+            print(f"    {when + ':':7} {by_types}; {_run(name, root).get('error', 'runs to its end')}")
+            wrong.write_text(texts[wrong], encoding="utf-8")
 
 
-def _run(name: str, text: str, place: Path) -> dict[str, Any]:
+def _run(name: str, root: Path) -> dict[str, Any]:
     """Return the numbers of a program and the CPU time of its run, or its last error, from a process of its own."""
-    path = place / "program.py"
-    path.write_text(text, encoding="utf-8")
-    command = [sys.executable, "-W", "ignore", "-m", "tests.evidence.migrations", "--here", str(path), name]
+    command = [sys.executable, "-W", "ignore", "-m", "tests.evidence.migrations", "--here", str(root), name]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         lines = done.stderr.strip().splitlines()
@@ -94,22 +112,23 @@ def _run(name: str, text: str, place: Path) -> dict[str, Any]:
     return found
 
 
-def _reports(text: str, place: Path) -> set[str]:
-    """Return what mypy reports of a program, without the lines."""
-    (place / "program.py").write_text(text, encoding="utf-8")
-    (place / "mypy.ini").write_text(SETTINGS, encoding="utf-8")
-    command = [sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "program.py"]
-    done = subprocess.run(command, cwd=place, capture_output=True, text=True)
+def _reports(root: Path, paths: list[str]) -> set[str]:
+    """Return what mypy reports of the files that are edited, without the lines."""
+    settings = root.parent / "mypy.ini"
+    settings.write_text(SETTINGS, encoding="utf-8")
+    existing = [path for path in paths if (root / path).exists()]
+    command = [sys.executable, "-m", "mypy", "--config-file", str(settings), *existing]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True)
     errors = [line.split(": error: ", 1)[1] for line in done.stdout.splitlines() if ": error: " in line]
     return {f"mypy: {error}" for error in errors}
 
 
-def run_here(name: str, program: str) -> None:
+def run_here(name: str, root: Path) -> None:
     """Print the numbers of a program, and nothing that it prints itself."""
     torch.set_num_threads(1)
     with redirect_stdout(sys.stderr):
         start = time.process_time()
-        found = import_module(f"tests.evidence.migrations.{name}").numbers(Path(program))
+        found = import_module(f"tests.evidence.migrations.{name}").numbers(root)
         seconds = time.process_time() - start
     print(json.dumps({"numbers": found, "seconds": seconds}))
 
@@ -122,7 +141,7 @@ def main() -> None:
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.here:
-        run_here(given.names[0], str(given.folder))
+        run_here(given.names[0], given.folder)
         return
     sys.exit(sum(not show(name, given.folder) for name in given.names))
 

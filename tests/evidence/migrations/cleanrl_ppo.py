@@ -8,7 +8,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-REPOSITORY, COMMIT, PATH = "vwxyzjn/cleanrl", "fe8d8a03c41a7ef5b523e2e354bd01c363e786bb", "cleanrl/ppo.py"
+REPOSITORY, COMMIT = "vwxyzjn/cleanrl", "fe8d8a03c41a7ef5b523e2e354bd01c363e786bb"
 ITERATIONS = 6
 MISTAKES: dict[str, tuple[tuple[str, str], tuple[str, str]]] = {
     "a misspelt name": (("b_advantages[mb_inds]", "b_advantage[mb_inds]"), ("mb.advantages", "mb.advantage")),
@@ -36,7 +36,7 @@ MISTAKES: dict[str, tuple[tuple[str, str], tuple[str, str]]] = {
 """Texts to replace before and after the move, by what is wrong."""
 
 
-def numbers(program: Path) -> dict[str, Any]:
+def numbers(root: Path) -> dict[str, Any]:
     """Run the program, and return all that it logs, and the weights that it has learned."""
     logged: list[tuple[str, float, int]] = []
 
@@ -54,6 +54,6 @@ def numbers(program: Path) -> dict[str, Any]:
     tyro.cli = lambda args: args(cuda=False, total_timesteps=ITERATIONS * 512)  # type: ignore[attr-defined]
     board.SummaryWriter = SummaryWriter  # type: ignore[attr-defined]
     sys.modules.update({"tyro": tyro, "torch.utils.tensorboard": board})
-    names = runpy.run_path(str(program), run_name="__main__")
+    names = runpy.run_path(str(root / "cleanrl" / "ppo.py"), run_name="__main__")
     weights = {name: tensor.tolist() for name, tensor in names["agent"].state_dict().items()}
     return {"logged": logged, "weights": weights}

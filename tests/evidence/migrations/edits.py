@@ -1,15 +1,28 @@
-"""Edits of a file as ``diff -n`` writes them, which have line numbers and new lines, and none of the file's own."""
+"""Edits of files as ``diff -rn`` writes them, which have line numbers and new lines, and none of the files' own."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
+_HEADING = "diff -n "
 _COMMAND = re.compile(r"([ad])(\d+) (\d+)")
 
 
 class EditError(Exception):
     """Error of edits that do not fit the file or cannot be read."""
+
+
+def by_file(edits: str) -> dict[str, str]:
+    """Return the edits of each file; a line ``diff -n PATH`` stands above them."""
+    found: dict[str, str] = {}
+    for part in re.split(f"^(?={_HEADING})", edits, flags=re.MULTILINE):
+        heading, _, rest = part.partition("\n")
+        if heading:
+            if not heading.startswith(_HEADING):
+                raise EditError(f"a heading such as diff -n learn.py is expected, got {heading!r}")
+            found[heading.removeprefix(_HEADING)] = rest
+    return found
 
 
 def edited(source: str, edits: str) -> str:
@@ -42,7 +55,7 @@ def commands(edits: str) -> Iterator[tuple[str, tuple[int, int], list[str]]]:
 
 
 def counts(edits: str) -> tuple[int, int]:
-    """Return the numbers of lines that are added and deleted."""
-    every = [(command, count) for command, (_, count), _ in commands(edits)]
-    added, deleted = (sum(count for command, count in every if command == which) for which in "ad")
+    """Return the numbers of lines that are added and deleted in all files."""
+    every = [(command, n) for part in by_file(edits).values() for command, (_, n), _ in commands(part)]
+    added, deleted = (sum(n for command, n in every if command == which) for which in "ad")
     return added, deleted

@@ -6,7 +6,7 @@ import runpy
 from pathlib import Path
 from typing import Any
 
-REPOSITORY, COMMIT, PATH = "typedbatch/standin", "HEAD", "learn.py"
+REPOSITORY, COMMIT = "typedbatch/standin", "HEAD"
 PROGRAM = """import torch
 
 torch.manual_seed(0)
@@ -45,6 +45,6 @@ MISTAKES = {
 }
 
 
-def numbers(program: Path) -> dict[str, Any]:
+def numbers(root: Path) -> dict[str, Any]:
     """Run the program, and return what it has learned."""
-    return {"weights": runpy.run_path(str(program))["weights"].tolist()}
+    return {"weights": runpy.run_path(str(root / "learn.py"))["weights"].tolist()}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from tests.evidence.migrations import __main__ as command
 from tests.evidence.migrations import standin
-from tests.evidence.migrations.edits import EditError, counts, edited
+from tests.evidence.migrations.edits import EditError, by_file, counts, edited
 
 
 def edits_between(before: list[str], after: list[str]) -> str:
@@ -33,7 +33,7 @@ LINES = st.lists(st.sampled_from(["a\n", "b\n", "c\n", "d3 2\n"]), max_size=8)
 def test_edits_turn_one_text_into_the_other(before, after):
     edits = edits_between(before, after)
     assert edited("".join(before), edits) == "".join(after)
-    added, deleted = counts(edits)
+    added, deleted = counts("diff -n learn.py\n" + edits)
     assert len(before) + added - deleted == len(after)
 
 
@@ -43,16 +43,27 @@ def test_edits_of_another_file_are_an_error(edits):
         edited("a\nb\nc\n", edits)
 
 
+def test_edits_of_several_files_have_a_heading_each(tmp_path):
+    edits = "diff -n old.py\nd1 1\ndiff -n new.py\na0 2\ndiff = 1\nprint(diff)\n"
+    assert by_file(edits) == {"old.py": "d1 1\n", "new.py": "a0 2\ndiff = 1\nprint(diff)\n"}
+    assert counts(edits) == (2, 1)
+    (tmp_path / "old.py").write_text("a\nb\n")
+    command.apply(edits, tmp_path)
+    assert [(tmp_path / name).read_text() for name in ("old.py", "new.py")] == ["b\n", "diff = 1\nprint(diff)\n"]
+    with pytest.raises(EditError, match=r"a heading such as diff -n learn\.py is expected, got 'd1 1'"):
+        by_file("d1 1\n" + edits)
+
+
 @pytest.fixture
 def checkouts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a checkout of the stand-in, whose edits are where those of others are."""
     place = tmp_path / "standin"
     place.mkdir()
-    (place / standin.PATH).write_text(standin.PROGRAM)
+    (place / "learn.py").write_text(standin.PROGRAM)
     for line in ("init -q", "add .", "-c user.name=a -c user.email=b commit -qm first"):
         subprocess.run(["git", "-C", str(place), *line.split()], check=True)
     before, after = (text.splitlines(keepends=True) for text in (standin.PROGRAM, standin.MOVED))
-    (tmp_path / "standin.edits").write_text(edits_between(before, after))
+    (tmp_path / "standin.edits").write_text("diff -n learn.py\n" + edits_between(before, after))
     monkeypatch.setattr(command, "PAGES", tmp_path)
     monkeypatch.setattr(command, "TIMES", 1)
     return tmp_path
@@ -62,7 +73,7 @@ def checkouts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_program_that_moves_has_the_same_numbers_and_finds_more(checkouts, capsys):
     assert command.show("standin", checkouts)
     printed = capsys.readouterr().out
-    assert "standin: typedbatch/standin at HEAD, learn.py: +" in printed
+    assert "standin: typedbatch/standin at HEAD: +" in printed
     assert "numbers: the same" in printed
     assert 'before: mypy: Name "return_" is not defined' in printed
     assert 'after:  mypy: Samples has no field "return_"; did you mean "returns"?' in printed
@@ -74,7 +85,7 @@ def test_a_program_that_moves_has_the_same_numbers_and_finds_more(checkouts, cap
 def test_a_move_that_changes_numbers_is_not_one(checkouts, capsys):
     moved = standin.MOVED.replace("manual_seed(0)", "manual_seed(1)")
     edits = edits_between(standin.PROGRAM.splitlines(keepends=True), moved.splitlines(keepends=True))
-    (checkouts / "standin.edits").write_text(edits)
+    (checkouts / "standin.edits").write_text("diff -n learn.py\n" + edits)
     assert not command.show("standin", checkouts)
     assert "numbers: DIFFERENT" in capsys.readouterr().out
 
