@@ -103,7 +103,7 @@ bench: $(VENV)/.bench
 	$(VENV)/rllib/bin/python -m tests.benchmarks
 
 # for another Python: make bench-docs PYTHON=python3.13 VENV=.venv-3.13 PAGE=build/performance-3.13.md
-PAGE := docs/performance.md
+PAGE := docs/evidence/performance.md
 bench-docs: $(VENV)/.bench
 	$(VENV)/rllib/bin/python -m tests.benchmarks --markdown > $(PAGE)
 	$(BIN)/python -m tests.pictures
@@ -114,7 +114,7 @@ migrations: $(VENV)/.dev
 	$(BIN)/python -m tests.evidence.migrations $(REPOS)
 
 caught-docs: $(VENV)/.dev
-	$(BIN)/python -m tests.evidence.caught > docs/caught.md
+	$(BIN)/python -m tests.evidence.caught > docs/evidence/caught.md
 
 docs: $(VENV)/.dev
 	$(BIN)/python -m sphinx -b html -q -W --keep-going docs build/site
@@ -129,13 +129,13 @@ pictures: $(VENV)/.dev
 	$(BIN)/python -m tests.pictures
 
 bugs-docs: $(VENV)/.dev
-	@$(BIN)/python -m tests.evidence.bugs > docs/bugs.md
+	@$(BIN)/python -m tests.evidence.bugs > docs/evidence/bugs.md
 
 silent-docs: $(VENV)/.dev
-	$(BIN)/python -m tests.evidence.silent > docs/silent.md
+	$(BIN)/python -m tests.evidence.silent > docs/evidence/silent.md
 
 editors-docs: $(VENV)/.dev
-	$(BIN)/python -m tests.evidence.editor.measure > docs/editors.md
+	$(BIN)/python -m tests.evidence.editor.measure > docs/evidence/editors.md
 
 # the extension for VS Code, with npm: build/typedbatch.vsix
 vscode:
@@ -163,7 +163,7 @@ lowest:
 		--deselect tests/files/test_hostile_hdf5.py::test_filters_that_nobody_writes_are_not_run # of a newer HDF5
 
 licences-docs: $(VENV)/.rllib
-	$(VENV)/rllib/bin/python -m tests.release.licences > docs/licences.md
+	$(VENV)/rllib/bin/python -m tests.release.licences > docs/evidence/licences.md
 
 # Tests that make check leaves out are run; HEAD is built, installed into empty environments and seen by six type checkers;
 # dist then has what can be uploaded.

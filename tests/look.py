@@ -20,8 +20,8 @@ PICTURES = Path("build/look")
 WIDTHS = {"desktop": 1280, "phone": 390}
 SCHEMES = ("light", "dark")
 SHOWN = (
-    "index.html", "tutorial.html", "why.html", "batch.html", "protocols.html", "performance.html", "errors/TB302.html",
-    "api/batch.html", "howto.html", "shapes.html",
+    "index.html", "start/research.html", "why.html", "batch.html", "protocols.html", "evidence/performance.html",
+    "errors/TB302.html", "api/batch.html", "howto.html", "shapes.html",
 )  # fmt: skip
 SEARCHED = ("extend", "TB302", "VectorReplayBuffer")
 LEAST_CONTRAST = 4.5  # WCAG 2.2, 1.4.3

@@ -57,7 +57,7 @@ def main() -> None:
 def pictures() -> dict[str, str]:
     """The text of each picture, by the name of its file."""
     drawn = {f"{name}.svg": stages(makers) for name, makers in STAGES.items()}
-    performance = (DOCS / "performance.md").read_text(encoding="utf-8")
+    performance = (DOCS / "evidence" / "performance.md").read_text(encoding="utf-8")
     return {**drawn, "performance.svg": bars(performance), "notebook.html": notebook()}
 
 

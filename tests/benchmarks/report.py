@@ -57,7 +57,7 @@ class Report:
         if self.markdown:
             self.say("# Performance")
             self.say("This page is what `make bench-docs` printed, nothing else.")
-            self.say("![The flat batch of the first table, logarithmic](pictures/performance.svg)")
+            self.say("![The flat batch of the first table, logarithmic](../pictures/performance.svg)")
         packages = ["numpy", "torch", *peers]
         self.say(f"Python {platform.python_version()}, {', '.join(f'{name} {_version(name)}' for name in packages)}")
         for name in absent:

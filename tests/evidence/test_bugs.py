@@ -55,5 +55,5 @@ def test_at_least_eighteen_are_caught():
 
 
 def test_the_page_is_up_to_date():
-    committed = Path(__file__).parents[2] / "docs" / "bugs.md"
+    committed = Path(__file__).parents[2] / "docs" / "evidence" / "bugs.md"
     assert committed.read_text(encoding="utf-8").startswith(page()), "make bugs-docs"

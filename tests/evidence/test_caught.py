@@ -1,4 +1,4 @@
-"""docs/caught.md says what typedbatch's programs do today, and the corpus is complete."""
+"""docs/evidence/caught.md says what typedbatch's programs do today, and the corpus is complete."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.evidence.caught.corpus import IDIOMS, MISTAKES
 from tests.evidence.caught.measure import kind, measure
 from tests.evidence.caught.page import cells, numbers
 
-PAGE = (Path(__file__).parents[2] / "docs" / "caught.md").read_text(encoding="utf-8").splitlines()
+PAGE = (Path(__file__).parents[2] / "docs" / "evidence" / "caught.md").read_text(encoding="utf-8").splitlines()
 REMEDY = "run `make caught-docs`"
 
 

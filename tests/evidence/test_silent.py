@@ -12,7 +12,7 @@ from tests.evidence.silent.programs import FIELDS, SETS, audited, programs
 from tests.pairs import has_mistake, right_of, wrong_of
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = {"rl": DOCS / "silent.md", "posttraining": DOCS / "bugs.md"}
+PAGES = {"rl": DOCS / "evidence" / "silent.md", "posttraining": DOCS / "evidence" / "bugs.md"}
 pytestmark = pytest.mark.slow
 
 OFTEN = ("fourth", "right")

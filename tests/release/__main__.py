@@ -68,7 +68,7 @@ def check_files(report: Report, files: Built, source: Path, place: Path) -> None
     report.check("the version stands in one place", listing.version_in_one_place, source, version)
     report.check("metadata and README can be shown", listing.renders, files)
     report.check("links of the README", listing.links_lead_somewhere, page, source)
-    report.check("licences that stand out are in docs/licences.md", licences.are_named, source)
+    report.check("licences that stand out are in docs/evidence/licences.md", licences.are_named, source)
 
 
 def same_wheel(files: Built, source: Path, out: Path) -> str:

@@ -145,24 +145,26 @@ def table(found: list[Package]) -> str:
 
 
 def page() -> str:
-    """docs/licences.md."""
+    """docs/evidence/licences.md."""
     found = packages()
     here = {"python": ".".join(platform.python_version_tuple()[:2]), "system": platform.system()}
     return PAGE.format(summary=summary(found), table=table(found), **here)
 
 
 def are_named(root: Path) -> str:
-    """Return the licenses that stand out, which docs/licences.md shows in bold.
+    """Return the licenses that stand out, which docs/evidence/licences.md shows in bold.
 
     Raises:
         Wrong: something is not there.
     """
-    shown = (root / "docs" / "licences.md").read_text(encoding="utf-8")
+    shown = (root / "docs" / "evidence" / "licences.md").read_text(encoding="utf-8")
     bold = set(re.findall(r"^\| (\S+) \|.*\*\*", shown, re.MULTILINE))
     found = [package for package in packages() if package.stands_out and package.licence != MISSING]
     new = [f"{package.name}: {package.licence}" for package in found if package.name not in bold]
     if new:
-        raise Wrong("\n".join(["docs/licences.md does not show these; look at them, and make licences-docs:", *new]))
+        raise Wrong(
+            "\n".join(["docs/evidence/licences.md lacks these; look at them, and make licences-docs:", *new])
+        )
     return ", ".join(f"{package.name} ({package.stands_out})" for package in found) or "nothing stands out"
 
 

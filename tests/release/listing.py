@@ -65,9 +65,9 @@ def version_in_one_place(root: Path, version: str) -> str:
     places = [name for name in places if not name.startswith(("stubs/", "docs/examples/", "tests/"))]
     if places != ["typedbatch/__init__.py"]:
         raise Wrong(f"{version} should be set in typedbatch/__init__.py alone, and is in {places}")
-    tags = set(re.findall(r"rev: (v[\w.]+)", (root / "docs" / "ci.md").read_text(encoding="utf-8")))
+    tags = set(re.findall(r"rev: (v[\w.]+)", (root / "docs" / "start" / "ci.md").read_text(encoding="utf-8")))
     if tags != {f"v{version}"}:
-        raise Wrong(f"docs/ci.md tells people to pin {sorted(tags)}, and this is v{version}")
+        raise Wrong(f"docs/start/ci.md tells people to pin {sorted(tags)}, and this is v{version}")
     return f"{version} in {places[0]}"
 
 

@@ -72,7 +72,7 @@ def test_what_extras_bring_is_found_with_what_that_needs():
 
 
 def test_the_page_names_what_the_pyproject_offers():
-    page = (ROOT / "docs" / "licences.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "evidence" / "licences.md").read_text(encoding="utf-8")
     brought = {
         name for row in re.findall(r"\| ([^|]*) \|$", page, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)
     }
@@ -82,8 +82,8 @@ def test_the_page_names_what_the_pyproject_offers():
 
 
 def test_a_new_licence_that_stands_out_must_be_on_the_page(tmp_path, monkeypatch):
-    page = tmp_path / "docs" / "licences.md"
-    page.parent.mkdir()
+    page = tmp_path / "docs" / "evidence" / "licences.md"
+    page.parent.mkdir(parents=True)
     page.write_text("| old | 1 | **MPL-2.0** | `cli` |\n", encoding="utf-8")
     old, missing = Package("old", "2", "MPL-2.0", ()), Package("away", "", MISSING, ())
     monkeypatch.setattr(licences, "packages", lambda: [old, missing])

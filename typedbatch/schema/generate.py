@@ -1,7 +1,8 @@
 """Generated checks: Python source that tells whether a batch matches, written and compiled once per schema.
 
-A check consists of the ``if`` statements that one would write by hand, and is as fast (docs/performance.md). If it
-fails, ``explain`` looks for the reasons. The two must agree; a test compares them on random schemas and batches. For ::
+A check consists of the ``if`` statements that one would write by hand, and is as fast (see the page of performance).
+If it fails, ``explain`` looks for the reasons. The two must agree; a test compares them on random schemas and batches.
+For ::
 
     class Pixels(BatchRecord):
         cam: Float32[np.ndarray, "N 3 8"]

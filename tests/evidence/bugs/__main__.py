@@ -1,4 +1,4 @@
-"""``python -m tests.evidence.bugs > docs/bugs.md``: the page of these programs."""
+"""``python -m tests.evidence.bugs > docs/evidence/bugs.md``: the page of these programs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SILENT = """
 ## What runs wrong in silence
 
 Mistakes in updates and stages that are right by name, dtype and shape, in
-`tests/evidence/silent/programs/posttraining`. They were run as [audits](audit.md) are; [what runs wrong in
+`tests/evidence/silent/programs/posttraining`. They were run as [audits](../audit.md) are; [what runs wrong in
 silence](silent.md) says how, and has the same for reinforcement learning. The audit has no findings in the right
 programs beside them, nor in {right} more that are right in an unusual way, such as CISPO, losses by a constant length,
 or packed sequences. `make bugs-docs` runs these, too.

@@ -1,4 +1,4 @@
-"""``python -m tests.evidence.caught``: print docs/caught.md."""
+"""``python -m tests.evidence.caught``: print docs/evidence/caught.md."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The page docs/caught.md."""
+"""The page docs/evidence/caught.md."""
 
 from __future__ import annotations
 

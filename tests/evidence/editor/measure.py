@@ -1,4 +1,4 @@
-"""``python -m tests.evidence.editor.measure``: print docs/editors.md."""
+"""``python -m tests.evidence.editor.measure``: print docs/evidence/editors.md."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ edit, median of {edits}. {machine}
 SETUP = """
 ## Setting up an editor
 
-The fields of plain batches are shown by [a server of typedbatch's own](live.md), beside any of these.
+The fields of plain batches are shown by [a server of typedbatch's own](../live.md), beside any of these.
 
 Servers must find the interpreter of the environment that typedbatch is installed in; nothing else is needed.
 

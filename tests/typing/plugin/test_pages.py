@@ -21,7 +21,7 @@ ERRORS = DOCS / "errors"
 CODES = {value.code for value in vars(messages).values() if isinstance(value, ErrorCode)}
 PAGES = [
     DOCS.parent / "README.md",
-    *(DOCS / f"{name}.md" for name in ("plugin", "shapes", "tutorial")),
+    *(DOCS / f"{name}.md" for name in ("plugin", "shapes", "start/research")),
     *sorted(ERRORS.glob("batch-*.md")),
 ]
 BEFORE = """\
