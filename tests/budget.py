@@ -8,9 +8,9 @@ from __future__ import annotations
 BUDGET = {
     "_core": (12, 1860),
     "_lsp": (26, 2930),
-    "_ops": (20, 4150),
-    "_program": (58, 14500),
-    "_validation": (6, 1080),
+    "_ops": (20, 4200),
+    "_program": (58, 14510),
+    "_validation": (6, 1100),
     "audit": (25, 6670),
     "bridges": (27, 3600),
     "buffers": (20, 5580),
@@ -24,6 +24,6 @@ BUDGET = {
     "testing": (5, 630),
     "training": (15, 3130),
     "top": (22, 4560),
-    "tests": (842, 110500),
+    "tests": (848, 111500),
 }
 """Numbers of modules and lines; ``top`` is all modules outside of folders, ``tests`` all tests and programs in them."""

@@ -22,7 +22,7 @@ from typedbatch._ops.from_rows import MissingInRows, from_rows
 from typedbatch._ops.joined_meta import MetaRule
 from typedbatch._ops.nulls import WithNulls
 from typedbatch._ops.numpy_functions import NumpyProtocols
-from typedbatch._ops.widths import Widths, same_widths
+from typedbatch._ops.widths import PadTokenId, Widths, same_widths
 from typedbatch._typing import Index
 from typedbatch.errors import FieldNameError, LeafError, MissingFieldError
 from typedbatch.pytree import register
@@ -375,18 +375,18 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, WithNulls, Display, OpenFields
     @staticmethod
     def stack(
         batches: Iterable[J], axis: int = 0, missing: Missing = "pad", *, meta: MetaRule = "error",
-        widths: Widths = "error", pad_token_id: int | None = None,
+        widths: Widths = "error", pad_token_id: PadTokenId = None,
     ) -> J: ...  # fmt: skip
     @overload
     @staticmethod
     def stack(
         batches: Iterable[C | Mapping[str, Any]], axis: int = 0, missing: Missing = "pad", *,
-        meta: MetaRule = "error", widths: Widths = "error", pad_token_id: int | None = None,
+        meta: MetaRule = "error", widths: Widths = "error", pad_token_id: PadTokenId = None,
     ) -> C: ...  # fmt: skip
     @staticmethod
     def stack(
         batches: Iterable[Any], axis: int = 0, missing: Missing = "pad", *, meta: MetaRule = "error",
-        widths: Widths = "error", pad_token_id: int | None = None,
+        widths: Widths = "error", pad_token_id: PadTokenId = None,
     ) -> Any:  # fmt: skip
         """Join batches along a new dimension, field by field. Data is copied once; objects in declared columns stay.
 
@@ -397,7 +397,7 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, WithNulls, Display, OpenFields
                 ``"error"`` refuses. A reserved field counts as missing, and is always filled.
             meta: Treatment of meta that differs; see :meth:`cat`.
             widths: Treatment of a dimension in which a field differs; see :meth:`cat`.
-            pad_token_id: Id for padded positions.
+            pad_token_id: Id for padded positions of token ids, or ids by the dotted names of fields.
 
         Returns:
             A Batch of the class that all have in common, else a plain one; ``Batch()`` for an empty list.
@@ -412,18 +412,18 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, WithNulls, Display, OpenFields
     @staticmethod
     def cat(
         batches: Iterable[J], missing: Missing = "error", *, meta: MetaRule = "error",
-        widths: Widths = "error", pad_token_id: int | None = None,
+        widths: Widths = "error", pad_token_id: PadTokenId = None,
     ) -> J: ...  # fmt: skip
     @overload
     @staticmethod
     def cat(
         batches: Iterable[C | Mapping[str, Any]], missing: Missing = "error", *, meta: MetaRule = "error",
-        widths: Widths = "error", pad_token_id: int | None = None,
+        widths: Widths = "error", pad_token_id: PadTokenId = None,
     ) -> C: ...  # fmt: skip
     @staticmethod
     def cat(
         batches: Iterable[Any], missing: Missing = "error", *, meta: MetaRule = "error",
-        widths: Widths = "error", pad_token_id: int | None = None,
+        widths: Widths = "error", pad_token_id: PadTokenId = None,
     ) -> Any:  # fmt: skip
         """Join batches along the rows, field by field. Data is copied once. Empty Batches are skipped.
 
@@ -437,7 +437,7 @@ class Batch(Arithmetic, WithMeta, NumpyProtocols, WithNulls, Display, OpenFields
             widths: Treatment of a field whose second dimension differs: ``"error"`` refuses, ``"pad"`` pads it, with
                 ``pad_token_id`` in ids and zeros elsewhere. Prompts are padded on the left and responses on the right;
                 a dict has the sides of other fields, as ``{"scores": "left"}``.
-            pad_token_id: Id for padded positions.
+            pad_token_id: Id for padded positions of token ids, or ids by the dotted names of fields.
 
         Returns:
             A Batch of the class that all have in common, else a plain one; ``Batch()`` for an empty list.

@@ -95,7 +95,8 @@ def main() -> int:
     if arguments.only in "sequences" and (sequences := measure_sequences()):
         report.by_hand(SEQUENCES, sequences)
     if arguments.only in "training":
-        report.training(measure_training())
+        for envs, collected in measure_training():
+            report.training(envs, collected)
     if arguments.only in "trained":
         report.trained("PPO on CartPole to a mean of 475, seeds 0, 1, 2", measure_ppo(), 1.1)
         for name, settings in DQN.items():

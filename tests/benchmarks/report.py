@@ -26,7 +26,7 @@ from .meta import MetaRow
 from .program_runs import BAR as PROGRAM_BAR
 from .program_runs import ProgramRun
 from .timing import Measured, Ratio, Row
-from .trained import TIANSHOU_BAR, Trained
+from .trained import DQN_STEPS, TIANSHOU_BAR, Trained
 from .training import STEPS
 from .validation import BAR as VALIDATION_BAR
 from .validation import FAILURE_BAR, Validation
@@ -34,6 +34,18 @@ from .validation import FAILURE_BAR, Validation
 LEGEND = (
     "Ratios to the floor, the loop over a dict of arrays that does the same by hand: 1.00 costs nothing beyond it. "
     "± is half the distance between the quartiles. ! misses its bar; < is a peer that is at least 5% ahead."
+)
+LEFT_OUT = {
+    "nested": "nested batches",
+    "memory, nested": "their memory",
+    "collectors, 16 CartPoles": "collectors of 16 CartPoles",
+    f"3-step double DQN on CartPole, {DQN_STEPS:,} steps, 1 environment": "DQN with 1 environment",
+    "post-training: 1024 x 4096": "post-training of 1024 x 4096",
+}
+"""Tables that are not on the page, as another says much the same: how their titles begin, and their names there."""
+ELSEWHERE = (
+    f"`make bench` also prints tables that say much the same as others: {', '.join(LEFT_OUT.values())}. The bars "
+    "missed, at the end, are those of all tables."
 )
 AHEAD = 0.95
 
@@ -56,7 +68,7 @@ class Report:
     def heading(self, peers: list[str], absent: list[str]) -> None:
         if self.markdown:
             self.say("# Performance")
-            self.say("This page is what `make bench-docs` printed, nothing else.")
+            self.say(f"This page is what `make bench-docs` printed, nothing else. {ELSEWHERE}")
             self.say("![The flat batch of the first table, logarithmic](../pictures/performance.svg)")
         packages = ["numpy", "torch", *peers]
         self.say(f"Python {platform.python_version()}, {', '.join(f'{name} {_version(name)}' for name in packages)}")
@@ -121,8 +133,8 @@ class Report:
             table.add_row(name, _own(ratio, missed), "" if limit is None else f"{limit:.2f}", "", "", "")
         self._print(table)
 
-    def training(self, rows: list[BufferRow]) -> None:
-        title = f"collectors: {STEPS} steps of each environment; the floor is a loop that writes arrays"
+    def training(self, envs: int, rows: list[BufferRow]) -> None:
+        title = f"collectors, {envs} CartPoles: {STEPS} steps of each; the floor is a loop that writes arrays"
         table = self._table(title, "operation", "floor, us", "typedbatch", "bar", "tianshou")
         self._add_rows(table, "training", rows)
         self._print(table)
@@ -274,13 +286,17 @@ class Report:
         self.say(f"bars missed: {', '.join(missed) or 'none'}")
 
     def _table(self, title: str, *columns: str) -> Table:
-        self.console.print(f"\n## {escape(title)}\n" if self.markdown else f"\n[bold]{escape(title)}[/]")
-        table = Table(box=box.MARKDOWN if self.plain else box.SIMPLE_HEAD)
+        table = Table(title=title, box=box.MARKDOWN if self.plain else box.SIMPLE_HEAD)
         for position, column in enumerate(columns):
             table.add_column(column, justify="right" if position else "left", no_wrap=True)
         return table
 
     def _print(self, table: Table) -> None:
+        """Print a table below its title as a heading, unless the page leaves it out."""
+        title, table.title = str(table.title), None
+        if self.markdown and title.startswith(tuple(LEFT_OUT)):
+            return
+        self.console.print(f"\n## {escape(title)}\n" if self.markdown else f"\n[bold]{escape(title)}[/]")
         if not self.plain:
             self.console.print(table)
             return

@@ -7,7 +7,7 @@ step CartPole in this process, with the same random actions, or with actions tha
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import gymnasium as gym
@@ -69,13 +69,13 @@ def policies(envs: int) -> dict[str, Policy]:
     }
 
 
-def measure_training() -> list[Row]:
-    """Every row of the table."""
-    out: list[Row] = []
+def measure_training() -> Iterator[tuple[int, list[Row]]]:
+    """Yield the rows of each number of environments."""
     for envs in (8, 16):
+        rows: list[Row] = []
         for name, policy in policies(envs).items():
-            out += _rows(envs, name, policy, *((1.15, 1.2) if name == "random" else (1.1, 1.1)))
-    return out
+            rows += _rows(envs, name, policy, *((1.15, 1.2) if name == "random" else (1.1, 1.1)))
+        yield envs, rows
 
 
 def _rows(envs: int, name: str, policy: Policy, bar: float, bar_into: float) -> list[Row]:

@@ -259,7 +259,7 @@ def test_own_fields_that_are_as_wide_as_the_prompts_are_padded_as_declared_or_as
 
 def test_whole_sequences_without_any_padding_do_not_show_their_side():
     parts = [to_layout(rollouts([0], [count]), "right", pad_token_id=PAD) for count in (2, 3)]
-    with pytest.raises(StructureError, match=r"attention_mask has no padding; widths=\{'\w+': 'left'\}"):
+    with pytest.raises(StructureError, match=r"attention_mask has no padding; widths=\{'\w+': 'right'\}"):
         cat(parts, widths="pad", pad_token_id=PAD)
 
 
@@ -296,3 +296,24 @@ def test_rows_are_stacked_to_one_width():
         assert torch.equal(rows[name], whole[name])
     blocks = stack([Batch(x=np.ones((2, 1))), {"x": np.ones((2, 2))}], widths="pad")
     assert blocks.x.tolist() == [[[1, 0], [1, 0]], [[1, 1], [1, 1]]]
+
+
+def test_ids_under_names_of_others_are_padded_with_their_id():
+    parts = [
+        Batch(
+            sequences=torch.ones(1, n).long(), attention_mask=torch.ones(1, n).long(), inner={"turn": np.ones((1, n))}
+        )
+        for n in (2, 3)
+    ]
+    sides = dict.fromkeys(("sequences", "attention_mask", "inner.turn"), "right")
+    message = r"field 'sequences': it has integers, and no field has one of the names of token ids \(input_ids, .*"
+    with pytest.raises(SettingError, match=message + r"pass pad_token_id=\{'sequences': 9\}, or leave it out to pad"):
+        cat(parts, widths=sides, pad_token_id=9)
+    joined = cat(parts, widths=sides, pad_token_id={"sequences": 9, "inner.turn": 7})
+    assert joined.sequences.tolist() == [[1, 1, 9], [1, 1, 1]]
+    assert joined.attention_mask.tolist() == [[1, 1, 0], [1, 1, 1]]
+    assert joined.inner.turn.tolist() == [[1, 1, 7], [1, 1, 1]]
+    for zero in (None, 0):
+        assert cat(parts, widths=sides, pad_token_id=zero).sequences.tolist() == [[1, 1, 0], [1, 1, 1]]
+    with pytest.raises(SettingError, match="pad_token_id= names 'sequence', which no batch has; did you mean 'seq"):
+        cat(parts, widths=sides, pad_token_id={"sequence": 9})

@@ -24,8 +24,10 @@ PAGE = """\
 # Licences
 
 typedbatch is under the MIT licence. These are the packages that it and its extras bring, and what these need in turn,
-with the licences that their own metadata names. Made by `make licences-docs`, of what was installed there: Python
+by the licence that their own metadata names. Made by `make licences-docs`, of what was installed there: Python
 {python}, {system}.
+
+The extras are {extras}.
 
 {summary}
 
@@ -61,16 +63,20 @@ class Package:
         return "copyleft" if COPYLEFT.search(self.licence) else ""
 
 
-def packages(root: str = "typedbatch") -> list[Package]:
-    """All that is brought by extras which users ask for, by name."""
+def extras(root: str = "typedbatch") -> list[str]:
+    """Return the extras that users ask for, without ``all``, of which every part is an extra too."""
     offered = metadata.metadata(root).get_all("Provides-Extra") or []
-    brought = {extra: set(needed(root, [extra])) for extra in offered if extra not in NOT_FOR_USERS}
-    brought.pop("all", None)  # of it every part is an extra, too
+    return sorted({*offered} - {*NOT_FOR_USERS, "all"})
+
+
+def packages(root: str = "typedbatch") -> list[Package]:
+    """Return all that is brought by extras which users ask for, by name."""
+    brought = {extra: set(needed(root, [extra])) for extra in extras(root)}
     always = set(needed(root))
     found = []
     for name in sorted(always.union(*brought.values())):
-        extras = () if name in always else tuple(sorted(extra for extra in brought if name in brought[extra]))
-        found.append(_package(name, extras))
+        by = () if name in always else tuple(extra for extra in brought if name in brought[extra])
+        found.append(_package(name, by))
     return found
 
 
@@ -126,7 +132,7 @@ def licence_of(found: metadata.PackageMetadata) -> str:
 
 
 def summary(found: list[Package]) -> str:
-    """In one sentence, what stands out."""
+    """Return, in one sentence, what stands out."""
     outstanding = [package for package in found if package.stands_out]
     if not outstanding:
         return f"Of {len(found)} packages none is copyleft or proprietary, and each says its licence."
@@ -135,20 +141,31 @@ def summary(found: list[Package]) -> str:
 
 
 def table(found: list[Package]) -> str:
-    """As Markdown."""
-    lines = ["| package | version | licence | brought by |", "|---|---|---|---|"]
+    """Return the packages by licence as Markdown, the licence of the most packages first."""
+    by_licence: dict[str, list[str]] = {}
     for package in found:
-        licence = f"**{package.licence}**" if package.stands_out else package.licence
-        by = ", ".join(f"`{extra}`" for extra in package.extras) or "typedbatch itself"
-        lines.append(f"| {package.name} | {package.version} | {licence.replace('|', '/')} | {by} |")
+        by_licence.setdefault(package.licence.replace("|", "/"), []).append(_named(package))
+    rows = sorted(by_licence.items(), key=lambda row: (-len(row[1]), row[0]))
+    lines = ["| licence | packages |", "|---|---|", *(f"| {licence} | {', '.join(names)} |" for licence, names in rows)]
     return "\n".join(lines) + "\n"
 
 
+def _named(package: Package) -> str:
+    """Return the name of a package; if it stands out, in bold, with its version and what brings it."""
+    if not package.stands_out:
+        return package.name
+    return f"**{package.name}** {package.version} (brought by {_code(package.extras) or 'typedbatch itself'})"
+
+
+def _code(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
 def page() -> str:
-    """docs/evidence/licences.md."""
+    """Return the text of docs/evidence/licences.md."""
     found = packages()
     here = {"python": ".".join(platform.python_version_tuple()[:2]), "system": platform.system()}
-    return PAGE.format(summary=summary(found), table=table(found), **here)
+    return PAGE.format(extras=_code(extras()), summary=summary(found), table=table(found), **here)
 
 
 def are_named(root: Path) -> str:
@@ -158,13 +175,11 @@ def are_named(root: Path) -> str:
         Wrong: something is not there.
     """
     shown = (root / "docs" / "evidence" / "licences.md").read_text(encoding="utf-8")
-    bold = set(re.findall(r"^\| (\S+) \|.*\*\*", shown, re.MULTILINE))
+    bold = set(re.findall(r"\*\*(\S+)\*\*", shown))
     found = [package for package in packages() if package.stands_out and package.licence != MISSING]
     new = [f"{package.name}: {package.licence}" for package in found if package.name not in bold]
     if new:
-        raise Wrong(
-            "\n".join(["docs/evidence/licences.md lacks these; look at them, and make licences-docs:", *new])
-        )
+        raise Wrong("\n".join(["docs/evidence/licences.md lacks these; look at them, and make licences-docs:", *new]))
     return ", ".join(f"{package.name} ({package.stands_out})" for package in found) or "nothing stands out"
 
 

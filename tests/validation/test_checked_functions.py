@@ -13,6 +13,7 @@ import attrs
 import numpy as np
 import pytest
 import torch
+from jaxtyping import Float
 from numpy.typing import NDArray
 
 from typedbatch import (
@@ -20,6 +21,7 @@ from typedbatch import (
     ActBatchProtocol,
     Batch,
     BatchProtocol,
+    BatchRecord,
     SchemaError,
     checked,
     conforms,
@@ -340,3 +342,24 @@ def test_a_protocol_of_what_every_batch_has_takes_a_batch():
 
     take.__wrapped__.__annotations__["value"] = Shaped  # type: ignore[attr-defined]
     assert take(good) == [2]
+
+
+class Storage:
+    class Batch(BatchRecord):  # the name of another class of typedbatch, which the body of Storage hides
+        values: Float[np.ndarray, "N 1"]
+
+    @checked
+    def generator(self, width: int) -> Iterator[Batch]:
+        yield Storage.Batch(values=np.zeros((6, width)))
+
+    @checked
+    def size(self, batch: Batch) -> int:
+        return len(batch)
+
+
+def test_annotations_of_a_method_are_read_in_the_body_of_its_class():
+    assert next(Storage().generator(1)).values.shape == (6, 1)
+    with pytest.raises(SchemaError, match=r"batch is not a Batch"):
+        next(Storage().generator(2))
+    with pytest.raises(SchemaError, match=r"batch is not a Batch"):
+        Storage().size(Batch(values=np.zeros(6)))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -19,6 +20,9 @@ Widths: TypeAlias = Literal["error", "pad"] | Mapping[str, Literal["left", "righ
 It is an error, or the field is padded to the widest. A mapping does the same, and has the sides of fields that do not
 have the side of their names.
 """
+
+PadTokenId: TypeAlias = int | Mapping[str, int] | None
+"""Id for padded positions of fields of token ids, or the ids of fields by their dotted names."""
 
 MASK_OF: Final = {
     "input_ids": "attention_mask",
@@ -52,7 +56,17 @@ Part: TypeAlias = dict[str, Any]
 """Fields of a batch that is joined."""
 
 
-def same_widths(batches: Iterable[Any], widths: Widths, pad_token_id: int | None, *, first: int) -> list[Any]:
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Sides and values that are asked for, by the names of fields, and whether a field has the name of token ids."""
+
+    sides: Mapping[str, str]
+    pad_token_id: PadTokenId
+    first: int
+    has_ids: bool
+
+
+def same_widths(batches: Iterable[Any], widths: Widths, pad_token_id: PadTokenId, *, first: int) -> list[Any]:
     """Return batches whose fields have the same sizes behind the first axes.
 
     Of each field, the first axis is padded in which the batches differ. Fields of the prompts, by their names or by the
@@ -63,8 +77,14 @@ def same_widths(batches: Iterable[Any], widths: Widths, pad_token_id: int | None
     Args:
         batches: Batches or dicts.
         widths: ``"pad"``, or the sides of fields by their dotted names.
-        pad_token_id: Id for padded positions; None where no ids are padded.
+        pad_token_id: Id for padded positions, or ids by the dotted names of fields; None where no ids are padded.
         first: Number of axes that are left as they are.
+
+    Raises:
+        SettingError: ``widths`` or ``pad_token_id`` is something else, or names a field that no batch has. Or ids are
+            padded without ``pad_token_id``; or there is one, no field has the name of token ids, and integers are
+            padded.
+        StructureError: it is not known on which side a field is padded.
     """
     sides = widths if isinstance(widths, Mapping) else {}
     if (widths != "pad" and not isinstance(widths, Mapping)) or not {*sides.values()} <= {"left", "right"}:
@@ -73,16 +93,25 @@ def same_widths(batches: Iterable[Any], widths: Widths, pad_token_id: int | None
     given = [plain(one) if isinstance(one, Mapping) else one for one in batches]
     out = [shallow(one) if isinstance(one, Tree) else one for one in given]
     parts = [one for one in out if isinstance(one, Tree) and one.__dict__]
-    known = _pad_fields(parts, [{}] * len(parts), {}, sides, pad_token_id, first, "")
-    if unknown := [name for name in sides if name not in known]:
-        raise SettingError(f"widths= names {unknown[0]!r}, which no batch has{did_you_mean(unknown[0], known)}")
+    asked = _Asked(sides, pad_token_id, first, any(name in MASK_OF or name == "ids" for name in _names(parts)))
+    known = _pad_fields(parts, [{}] * len(parts), {}, asked, "")
+    for argument, names in (("widths", sides), ("pad_token_id", pad_token_id)):
+        unknown = [name for name in names if name not in known] if isinstance(names, Mapping) else []
+        if unknown:
+            raise SettingError(f"{argument}= names {unknown[0]!r}, which no batch has{did_you_mean(unknown[0], known)}")
     return out
 
 
+def _names(trees: Iterable[Tree]) -> Iterator[str]:
+    """Yield the names of all fields, without those of the batches that they are in."""
+    for tree in trees:
+        yield from tree.__dict__
+        yield from _names(value for value in tree.__dict__.values() if isinstance(value, Tree))
+
+
 def _pad_fields(
-    trees: Sequence[Tree], outer: Sequence[Part], dims: Mapping[str, str], sides: Mapping[str, str],
-    pad_token_id: int | None, first: int, prefix: str,
-) -> set[str]:  # fmt: skip
+    trees: Sequence[Tree], outer: Sequence[Part], dims: Mapping[str, str], asked: _Asked, prefix: str
+) -> set[str]:
     """Pad the fields of several batches in place, and return the dotted names of all fields.
 
     ``outer`` are the fields around nested batches, as they were, and ``dims`` the declared dimensions of tokens.
@@ -94,12 +123,13 @@ def _pad_fields(
     declared = ((field.name, field.dim(1)) for tree in trees[:1] for field in schema_of(type(tree)))
     dims = {**dims, **{name: dim.text for name, dim in declared if dim is not None}}
     names = dict.fromkeys(name for part in parts for name in part)
-    uneven = {name: found for name in names if (found := _uneven(name, parts, first)) is not None}
+    uneven = {name: found for name in names if (found := _uneven(name, parts, asked.first)) is not None}
     settled = {}
     for name, own in uneven.items():
         with under(name):
-            side = sides.get(f"{prefix}{name}") or _side_of(name, own, around, first, dims)
-            settled[name] = side, _value_of(name, pad_token_id)
+            side = asked.sides.get(f"{prefix}{name}") or _side_of(name, own, around, asked.first, dims)
+            leaf = next(part[name] for part in parts if name in part)
+            settled[name] = side, _value_of(name, f"{prefix}{name}", leaf, asked)
     for name, (axis, widths) in uneven.items():
         with under(name):
             for part in parts:
@@ -113,7 +143,7 @@ def _pad_fields(
         if inner:
             nested, fields = [parts[number][name] for number in inner], [around[number] for number in inner]
             with under(name):
-                known |= _pad_fields(nested, fields, dims, sides, pad_token_id, first, f"{prefix}{name}.")
+                known |= _pad_fields(nested, fields, dims, asked, f"{prefix}{name}.")
     return known
 
 
@@ -175,16 +205,32 @@ def _side_of_sequences(name: str, parts: Sequence[Part]) -> str:
         return "right"
     if len(found) != 1:
         why = "has padding on both sides" if found else "has no padding"
-        raise StructureError(f"attention_mask {why}; widths={{{name!r}: 'left'}} says where each field is padded")
+        raise StructureError(f"attention_mask {why}; widths={{{name!r}: 'right'}} or 'left' says where it is padded")
     return found.pop()
 
 
-def _value_of(name: str, pad_token_id: int | None) -> int:
-    if name not in MASK_OF and name != "ids":
-        return 0
-    if pad_token_id is None:
-        raise SettingError("it is padded; pass pad_token_id=, the id for padded positions")
-    return pad_token_id
+def _value_of(name: str, dotted: str, leaf: Any, asked: _Asked) -> int:
+    """Return the value for padded positions of a field."""
+    value = asked.pad_token_id
+    if isinstance(value, Mapping) and dotted in value:
+        return value[dotted]
+    if name in MASK_OF or name == "ids":
+        if not isinstance(value, int):
+            raise SettingError("it is padded; pass pad_token_id=, the id for padded positions")
+        return value
+    if (
+        isinstance(value, int)
+        and value
+        and not asked.has_ids
+        and "int" in str(leaf.dtype)
+        and not name.endswith("mask")
+    ):
+        names = ", ".join([*MASK_OF, "ids"])
+        raise SettingError(
+            f"it has integers, and no field has one of the names of token ids ({names}), which pad_token_id= is for; "
+            f"pass pad_token_id={{{dotted!r}: {value}}}, or leave it out to pad with zeros"
+        )
+    return 0
 
 
 def _padded(leaf: Any, axis: int, width: int, side: str, value: int) -> Any:

@@ -1,8 +1,9 @@
-"""Arrays that functions of this package return, of post-training and of groups."""
+"""Arrays that functions of this package return: of post-training, of groups, and of conversions of single arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
 from typedbatch._program.arrays.values import Array
@@ -40,6 +41,12 @@ def _groups(machine: Machine, call: Call) -> Value:
     return (Result(GROUPS),)
 
 
+def _converted(machine: Machine, call: Call, *, torch: bool) -> Value:
+    """Return the array as one of the other library; its dtype may be another."""
+    given = lift(machine, call.first or UNKNOWN)
+    return lower(Array(given.axes, None, torch)) if isinstance(given, Array) else UNKNOWN
+
+
 def of_group(machine: Machine, call: Call) -> Value:
     """Return the statistic of the group of each row, of the shape of the values."""
     values = lift(machine, call.first or UNKNOWN)
@@ -50,5 +57,7 @@ ARRAYS: Final[Mapping[str, Callable[[Machine, Call], Value]]] = {
     **dict.fromkeys(("token_logp", "token_values"), _values_of_tokens),
     "aggregate": _aggregate,
     "groups": _groups,
+    "to_numpy": partial(_converted, torch=False),
+    **dict.fromkeys(("to_torch", "to_torch_as"), partial(_converted, torch=True)),
 }
 """Functions that return arrays, and ``groups``, whose methods do."""

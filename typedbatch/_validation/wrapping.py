@@ -186,6 +186,17 @@ def _plain_wrapper(function: Callable[..., Any], plans: _LazyPlan) -> Any:
     return call
 
 
+def _class_body(name: str, module: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the names of the class that a method is defined in, by its qualified name; none for a function."""
+    names = module
+    for one in name.split(".")[:-1]:
+        owner = names.get(one)
+        if not isinstance(owner, type):
+            return {}
+        names = vars(owner)
+    return {} if names is module else names
+
+
 class _Plan:
     """The validators of the arguments, the result and the yielded values of a function."""
 
@@ -197,7 +208,8 @@ class _Plan:
         closure = inspect.getclosurevars(plain).nonlocals if isinstance(plain, types.FunctionType) else {}
         parameters = {parameter.__name__: parameter for parameter in getattr(plain, "__type_params__", ())}
         module = vars(sys.modules.get(plain.__module__, types.ModuleType("")))
-        self.scope: Mapping[str, Any] = {**vars(sys.modules["typedbatch"]), **module, **closure, **parameters}
+        body = _class_body(plain.__qualname__, module)
+        self.scope: Mapping[str, Any] = {**vars(sys.modules["typedbatch"]), **module, **closure, **body, **parameters}
         """The names for string annotations; the later ones of these win."""
         self.positions: list[tuple[int, str, Validator]] = []
         self.keywords: dict[str, Validator | None] = {}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import textwrap
 from importlib.metadata import version
 
 from tests.evidence.caught.corpus import IDIOMS, MISTAKES, fingerprint
@@ -29,28 +28,19 @@ checkers understand better: `Rollout.cat`, not `torch.cat`.
 * *plugin*: mypy does, with `plugins = typedbatch.mypy`, and would not without. In the last column it alone is asked.
 * *run*: the function raises when it is called: at once or, for some, only where the value is used.
 * **nobody**: no checker reports it, and it runs.
-* *-*: the idiom cannot express the mistake. The reasons are below the table.
+* *-*: the idiom cannot express the mistake.
 """
 
 READING = """\
-Tianshou's protocols catch what they declare: stages, and the types of fields. Their `__getattr__` lets any other name
-pass, and `cast` whatever it is given, so that misspelt and missing fields are left to the run, or to nobody.
-
-`TensorClass` comes closest. Not every checker reports there, of what all report here: {only_here}. The other way round:
-{only_there}. It also refuses a wrong length at once. It holds tensors only.
-
-`TypedTensorDict` is much better understood by ty and zuban than by the others. Where pyright does report a misspelt
-read of it, it says that the type is unknown.
-
-typedbatch's protocols and records leave to the run: {run}. Left to `validate`: {nobody}. The plugin, which checks
-`extend` whole, catches of what other checkers do not: {plugin}.
-
-Of plain batches the plugin leaves to the run: {plain_run}. To nobody: {plain_nobody}.
-
-pyright's false reports are about unknown types: rules of its strict mode alone.
-
-The mistakes were chosen, and the programs written, by the authors of typedbatch. Each counts once, however often people
-make it.
+* Tianshou's protocols catch what they declare: stages, and the types of fields. Their `__getattr__` lets any other name
+  pass, and `cast` whatever it is given.
+* `TensorClass` comes closest, and is ahead in some rows: it also refuses a wrong length at once. It holds tensors only.
+* `TypedTensorDict` is much better understood by ty and zuban than by the others. Where pyright does report a misspelt
+  read of it, it says that the type is unknown.
+* The plugin checks `extend` whole, which other checkers do not. A field that is one row short is found by `validate`.
+* pyright's false reports are about unknown types: rules of its strict mode alone.
+* The mistakes were chosen, and the programs written, by the authors of typedbatch. Each counts once, however often
+  people make it.
 """
 
 
@@ -67,14 +57,14 @@ def page(findings: dict[str, Findings]) -> str:
                 checkers=len(NAMES),
             ),
             *_table(findings),
-            "\nNot expressed:\n",
+            "\nWhy some are not expressed:\n",
             *_cannot(findings),
             "\n## In numbers\n\nMistakes caught, of those that the idiom can express, and right functions reported.\n",
             *_header("idiom", "mistakes", *CATCHERS),
             *(numbers(idiom, found) for idiom, found in findings.items()),
             "\n## Reading it\n",
-            *_reading(findings["typedbatch"].caught, findings["tensorclass"].caught, findings["plain"].caught),
-            "\n## Right functions that are reported\n",
+            READING,
+            "## Right functions that are reported\n",
             *_false(findings),
         ]
     )
@@ -110,23 +100,6 @@ def _false_count(name: str, findings: Findings) -> str:
     return f", {count} false" if count else ""
 
 
-def _reading(ours: dict[str, set[str]], theirs: dict[str, set[str]], plain: dict[str, set[str]]) -> list[str]:
-    both, everyone = ours.keys() & theirs.keys(), set(NAMES)
-    lists = {
-        "only_here": {name for name in both if everyone <= ours[name] and not everyone <= theirs[name]},
-        "only_there": {name for name in both if everyone <= theirs[name] and not everyone <= ours[name]},
-        "run": {name for name in ours if ours[name] - {PLUGIN} == {RUN}},
-        "nobody": {name for name in ours if not ours[name]},
-        "plugin": {name for name in ours if PLUGIN in ours[name] and not ours[name] & everyone},
-        "plain_run": {name for name in plain if plain[name] == {RUN}},
-        "plain_nobody": {name for name in plain if not plain[name]},
-    }
-    words = {key: "; ".join(MISTAKES[name] for name in MISTAKES if name in names) for key, names in lists.items()}
-    words = {key: text or "nothing" for key, text in words.items()}
-    points = READING.format(**words).split("\n\n")
-    return [textwrap.fill(f"* {point}", 118, subsequent_indent="  ") for point in points]
-
-
 def _table(findings: dict[str, Findings]) -> list[str]:
     columns = [cells(found) for found in findings.values()]
     rows = [_row(what, *(column[mistake] for column in columns)) for mistake, what in MISTAKES.items()]
@@ -134,11 +107,8 @@ def _table(findings: dict[str, Findings]) -> list[str]:
 
 
 def _cannot(findings: dict[str, Findings]) -> list[str]:
-    found: dict[str, list[str]] = {}
-    for idiom, ours in findings.items():
-        for mistake, reason in ours.cannot.items():
-            found.setdefault(f"* {IDIOMS[idiom]}, {reason}: ", []).append(MISTAKES[mistake])
-    return [why + "; ".join(what) for why, what in found.items()]
+    reasons = {IDIOMS[idiom]: "; ".join(dict.fromkeys(found.cannot.values())) for idiom, found in findings.items()}
+    return [f"* {idiom}: {why}." for idiom, why in reasons.items() if why]
 
 
 def _false(findings: dict[str, Findings]) -> list[str]:

@@ -13,7 +13,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from contextlib import redirect_stdout
+from collections.abc import Generator
+from contextlib import contextmanager, redirect_stdout
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ import torch
 from tests.evidence.migrations.edits import by_file, counts, edited
 
 PAGES = Path(__file__).parents[3] / "docs" / "migrations"
-PROGRAMS = ("cleanrl_ppo",)
+PROGRAMS = ("cleanrl_ppo", "rsl_rl", "fsrl", "marllib", "openrlhf")
 TIMES = 3
 Mistakes = dict[str, tuple[tuple[str, str], tuple[str, str]]]
 SETTINGS = """[mypy]
@@ -36,30 +37,48 @@ follow_imports = silent
 
 def show(name: str, folder: Path) -> bool:
     """Print what the move of a program changes, and return False if it changes its numbers."""
-    program: Any = import_module(f"tests.evidence.migrations.{name}")
+    with tempfile.TemporaryDirectory() as place:
+        roots = unpacked(name, folder, Path(place))
+        if roots is None:
+            return True
+        edits = edits_of(name)
+        added, deleted = counts(edits)
+        print(f"{name}: {program_of(name).REPOSITORY}: +{added} / -{deleted} lines")
+        if not _show_numbers(name, roots):
+            return False
+        _show_mistakes(name, roots, [path for path in by_file(edits) if path.endswith(".py")])
+    return True
+
+
+def program_of(name: str) -> Any:
+    """Return the module about a program."""
+    return import_module(f"tests.evidence.migrations.{name}")
+
+
+def edits_of(name: str) -> str:
+    """Return the edits of a program."""
+    return (PAGES / f"{name}.edits").read_text(encoding="utf-8")
+
+
+def unpacked(name: str, folder: Path, place: Path) -> tuple[Path, Path] | None:
+    """Return folders with a program before and after the move, or None, with a line that says what is lacking."""
+    program = program_of(name)
     checkout = folder / program.REPOSITORY.split("/")[1]
     if not checkout.is_dir():
         print(f"{name}: no checkout; git clone https://github.com/{program.REPOSITORY} {checkout}")
         print(f"  then git -C {checkout} checkout {program.COMMIT}")
-        return True
+        return None
     git = ["git", "-C", str(checkout), "archive", program.COMMIT]
     files = subprocess.run(git, capture_output=True)
     if files.returncode:
         print(f"{name}: the checkout lacks the commit {program.COMMIT}; git -C {checkout} fetch --all")
-        return True
-    edits = (PAGES / f"{name}.edits").read_text(encoding="utf-8")
-    added, deleted = counts(edits)
-    with tempfile.TemporaryDirectory() as place:
-        roots = Path(place) / "before", Path(place) / "after"
-        for root in roots:
-            root.mkdir()
-            subprocess.run(["tar", "-x", "-C", str(root)], input=files.stdout, check=True)
-        apply(edits, roots[1])
-        print(f"{name}: {program.REPOSITORY} at {program.COMMIT[:8]}: +{added} / -{deleted} lines")
-        if not _show_numbers(name, roots):
-            return False
-        _show_mistakes(name, roots, program.MISTAKES, [*by_file(edits)])
-    return True
+        return None
+    roots = place / "before", place / "after"
+    for root in roots:
+        root.mkdir()
+        subprocess.run(["tar", "-x", "-C", str(root)], input=files.stdout, check=True)
+    apply(edits_of(name), roots[1])
+    return roots
 
 
 def apply(edits: str, root: Path) -> None:
@@ -82,21 +101,30 @@ def _show_numbers(name: str, roots: tuple[Path, Path]) -> bool:
     return is_same
 
 
-def _show_mistakes(name: str, roots: tuple[Path, Path], mistakes: Mistakes, paths: list[str]) -> None:
+def _show_mistakes(name: str, roots: tuple[Path, Path], paths: list[str]) -> None:
     """Print what mypy and a run say of each mistake, before and after the move."""
+    mistakes: Mistakes = program_of(name).MISTAKES
     known = [_reports(root, paths) for root in roots]
     for mistake, changes in mistakes.items():
         print(f"  {mistake}")
-        for when, root, (old, new), base in zip(("before", "after"), roots, changes, known, strict=True):
-            places = [root / path for path in paths if (root / path).exists()]
-            texts = {place: place.read_text(encoding="utf-8") for place in places}
-            wrong = next((place for place, text in texts.items() if old in text), None)
-            if wrong is None:
-                raise ValueError(f"{old!r} is not in the program")
-            wrong.write_text(texts[wrong].replace(old, new, 1), encoding="utf-8")
-            by_types = [*sorted(_reports(root, paths) - base), "mypy says nothing"][0]
-            print(f"    {when + ':':7} {by_types}; {_run(name, root).get('error', 'runs to its end')}")
-            wrong.write_text(texts[wrong], encoding="utf-8")
+        for when, root, change, base in zip(("before", "after"), roots, changes, known, strict=True):
+            with planted(root, paths, *change):
+                by_types = [*sorted(_reports(root, paths) - base), "mypy says nothing"][0]
+                print(f"    {when + ':':7} {by_types}; {_run(name, root).get('error', 'runs to its end')}")
+
+
+@contextmanager
+def planted(root: Path, paths: list[str], old: str, new: str) -> Generator[Path]:
+    """Write a mistake into the first of some files that has the text, and take it out afterwards."""
+    texts = {root / path: (root / path).read_text(encoding="utf-8") for path in paths if (root / path).exists()}
+    wrong = next((place for place, text in texts.items() if old in text), None)
+    if wrong is None:
+        raise ValueError(f"{old!r} is not in the program")
+    wrong.write_text(texts[wrong].replace(old, new, 1), encoding="utf-8")
+    try:
+        yield wrong
+    finally:
+        wrong.write_text(texts[wrong], encoding="utf-8")
 
 
 def _run(name: str, root: Path) -> dict[str, Any]:
@@ -106,7 +134,7 @@ def _run(name: str, root: Path) -> dict[str, Any]:
     if done.returncode:
         lines = done.stderr.strip().splitlines()
         last = max(number for number, line in enumerate(lines) if line and not line[0].isspace())
-        detail = [line.strip() for line in lines[last + 1 :] if line.strip().startswith("batch")][-1:]
+        detail = [line.strip() for line in lines[last + 1 :] if "expected" in line or " here, but " in line][-1:]
         return {"error": " ".join([lines[last], *detail])[:200]}
     found: dict[str, Any] = json.loads(done.stdout)
     return found
@@ -128,7 +156,7 @@ def run_here(name: str, root: Path) -> None:
     torch.set_num_threads(1)
     with redirect_stdout(sys.stderr):
         start = time.process_time()
-        found = import_module(f"tests.evidence.migrations.{name}").numbers(root)
+        found = program_of(name).numbers(root)
         seconds = time.process_time() - start
     print(json.dumps({"numbers": found, "seconds": seconds}))
 

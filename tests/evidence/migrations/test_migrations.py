@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 import subprocess
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.evidence.migrations import __main__ as command
-from tests.evidence.migrations import standin
+from tests.evidence.migrations import ci, standin
 from tests.evidence.migrations.edits import EditError, by_file, counts, edited
 
 
@@ -73,7 +74,7 @@ def checkouts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_program_that_moves_has_the_same_numbers_and_finds_more(checkouts, capsys):
     assert command.show("standin", checkouts)
     printed = capsys.readouterr().out
-    assert "standin: typedbatch/standin at HEAD: +" in printed
+    assert "standin: typedbatch/standin: +" in printed
     assert "numbers: the same" in printed
     assert 'before: mypy: Name "return_" is not defined' in printed
     assert 'after:  mypy: Samples has no field "return_"; did you mean "returns"?' in printed
@@ -105,3 +106,12 @@ def test_each_program_has_a_page_and_edits_that_are_some(name):
     page = (Path(__file__).parents[3] / "docs" / "migrations" / "index.md").read_text(encoding="utf-8")
     assert f"{name}.edits" in page
     assert f"+{added} / -{deleted}" in page
+
+
+@pytest.mark.release  # mypy checks torch without a cache, twice
+def test_each_format_reports_a_mistake_in_its_line(checkouts, capsys):
+    cells = ci.row("standin", checkouts)
+    assert cells is not None
+    assert [cells[0], int(cells[1])] == ["standin", len(standin.MOVED.splitlines())]
+    assert all(re.fullmatch(r"\d+\.\d s", cell) for cell in cells[2:-1])
+    assert cells[-1].startswith("text, github, sarif")

@@ -36,11 +36,25 @@ class Row(NamedTuple):
     number: str
     mistake: str
     found_by: str
-    text: str
+    code: str
+    message: str
 
     def line(self) -> str:
-        """The row as a line of a table."""
-        return "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in self) + " |"
+        """Return the row as a line of a table, without its message."""
+        cells = (self.number, first_clause(self.mistake), self.found_by, f"`{self.code}`" if self.code else "")
+        return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def mistake_of(path: Path) -> str:
+    """Return the first line of the docstring of a wrong program."""
+    docstring = ast.get_docstring(ast.parse(wrong_of(path.read_text("utf-8")))) or ""
+    return docstring.partition("\n")[0]
+
+
+def first_clause(mistake: str) -> str:
+    """Return a sentence without its consequence, which follows "so" or a colon; what is short stays whole."""
+    clause = re.match(r".{42,}?(?=, so |: )", mistake)
+    return f"{clause[0]}." if clause else mistake
 
 
 def rows(field: str, which: str) -> Iterator[Row]:
@@ -52,16 +66,15 @@ def rows(field: str, which: str) -> Iterator[Row]:
         usual = set() if report.findings else {note.text for note in audited(path, "right").notes}
         notes = [note for note in report.notes if note.text not in usual]
         finding = next(iter([*report.findings, *notes]), None)
-        found_by = "audit" if report.findings else "audit, as a note" if notes else "nothing"
-        text = f"`{_steady(str(finding))}`" if finding is not None else ""
+        found_by = "audit" if report.findings else "note" if notes else "nothing"
+        code, message = (finding.code, _steady(str(finding))) if finding is not None else ("", "")
         if path in checked:
-            found_by, text = "mypy with the plugin", f"`{checked[path]}`"
-        mistake = ast.get_docstring(ast.parse(wrong_of(path.read_text("utf-8")))) or ""
-        yield Row(path.name[:2], mistake.partition("\n")[0], found_by, text)
+            found_by, (code, message) = "plugin", checked[path]
+        yield Row(path.name[:2], mistake_of(path), found_by, code, message)
 
 
-def checker_errors(paths: list[Path]) -> dict[Path, str]:
-    """The first error of the plugin in each file that has one."""
+def checker_errors(paths: list[Path]) -> dict[Path, tuple[str, str]]:
+    """Return the first error of the plugin in each file that has one: its code, and the message."""
     with tempfile.TemporaryDirectory() as folder:
         names = {f"wrong_{number}.py": path for number, path in enumerate(paths)}
         for name, path in names.items():
@@ -70,28 +83,35 @@ def checker_errors(paths: list[Path]) -> dict[Path, str]:
         (Path(folder) / "mypy.ini").write_text("[mypy]\nplugins = typedbatch.mypy\nignore_missing_imports = True\n")
         command = [sys.executable, "-m", "mypy", "--no-error-summary", *names]
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    out: dict[Path, str] = {}
+    out: dict[Path, tuple[str, str]] = {}
     for line in done.stdout.splitlines():
-        found = re.match(r"(wrong_\d+\.py):\d+: error: (.*\[batch-\w+\])", line)
+        found = re.match(r"(wrong_\d+\.py):\d+: error: (.*\[(batch-\w+)\])", line)
         if found:
-            out.setdefault(names[found[1]], found[2])
+            out.setdefault(names[found[1]], (found[3], found[2]))
     return out
 
 
 def tables(field: str) -> str:
-    """The tables of all sets of a field, as Markdown."""
+    """Return the tables of all sets of a field, as Markdown, with one whole message as an example."""
     parts = []
     for which in SETS:
         found = list(rows(field, which))
         if not found:
             continue
-        certain = sum(row.found_by not in ("nothing", "audit, as a note") for row in found)
-        noted = sum(row.found_by == "audit, as a note" for row in found)
+        certain = sum(row.found_by not in ("nothing", "note") for row in found)
+        noted = sum(row.found_by == "note" for row in found)
         count = f"{certain} of {len(found)} are found, and {noted} more are notes"
         head = f"### The {which} set: {count}\n\n{WORDS[which]}\n\n"
         lines = "\n".join(row.line() for row in found)
-        parts.append(f"{head}| | mistake | found by | what it says |\n|---|---|---|---|\n{lines}\n")
+        example = "" if parts else _example(found)
+        parts.append(f"{head}| | mistake | found by | code |\n|---|---|---|---|\n{lines}\n{example}")
     return "\n".join(parts)
+
+
+def _example(found: list[Row]) -> str:
+    """Return a sentence with the first message of an audit."""
+    row = next(row for row in found if row.found_by == "audit")
+    return f"\nThe whole message of {row.number}, for example, is `{row.message}`.\n"
 
 
 def _steady(text: str) -> str:

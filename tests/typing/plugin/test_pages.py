@@ -32,9 +32,10 @@ def learn(batch: RolloutBatchProtocol) -> None: ...
 
 
 def blocks(page: Path) -> list[str]:
-    """The blocks of code that have a report in them, as whole programs."""
+    """The blocks of code with a report in them, or with functions of which nothing is reported, as whole programs."""
     found = re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
-    return [block if "import" in block else BEFORE + block for block in found if "# error: " in block]
+    programs = [block for block in found if "# error: " in block or ("\ndef " in block and ">>>" not in block)]
+    return [block if "import" in block else BEFORE + block for block in programs]
 
 
 @pytest.fixture(scope="module")

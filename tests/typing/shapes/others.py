@@ -1,4 +1,4 @@
-"""``python -m tests.typing.shapes.others``: the table of docs/shapes.md, what others find in the same programs."""
+"""``python -m tests.typing.shapes.others``: the table of docs/evidence/shapes.md, of what others find."""
 
 from __future__ import annotations
 

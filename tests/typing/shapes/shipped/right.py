@@ -1,8 +1,11 @@
 """Right programs about functions of this library, each below its name."""
 
 # ---- shipped_functions_of_tokens
+import numpy as np
 import torch
+from jaxtyping import Float
 from torch import Tensor
+from typedbatch.conversion import to_numpy, to_torch, to_torch_as
 from typedbatch.posttraining import Distillation, Ready, Scored, aggregate, token_logp, token_values
 from typedbatch.rows import groups
 from typedbatch.testing import example
@@ -32,6 +35,11 @@ def critic_loss(critic: torch.nn.Module, batch: Ready) -> Tensor:
     return ((token_values(critic, batch) - batch.rewards[:, None]) ** 2)[batch.loss_mask].mean()
 
 
+def stacked(ret: Float[np.ndarray, "N"], value: Float[Tensor, "N"]) -> Tensor:
+    both = torch.stack([to_torch_as(ret, value), to_torch(ret)], -1)
+    return both - to_torch_as(ret, value)[:, None] + to_torch(to_numpy(value)).mean()
+
+
 class Table(torch.nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -44,4 +52,4 @@ class Table(torch.nn.Module):
 def main() -> None:
     ready, distilled = example(Ready), example(Distillation)
     print(reinforce(Table(100), ready), advantages(ready).shape, distillation(Table(100), distilled))
-    print(critic_loss(Table(1), ready), rloo.__name__)
+    print(critic_loss(Table(1), ready), rloo.__name__, stacked(np.zeros(3), torch.zeros(3)))

@@ -55,6 +55,17 @@ def per_sample(batch: Ready, losses: Tensor) -> Tensor:
 def main() -> None:
     print(per_sample.__name__)
 
+# ---- shipped_returns_converted_with_a_dimension_too_many
+import numpy as np
+from jaxtyping import Float
+from typedbatch.conversion import to_torch_as
+def returns(ret: Float[np.ndarray, "N"], value: Float[Tensor, "N"]) -> Float[Tensor, "N"]:
+    return to_torch_as(ret[:, None], value)  # WRONG: (N, 1) for (N,)
+
+
+def main() -> None:
+    print(returns.__name__)
+
 # ---- declared_attribute_that_is_set_under_an_if
 from jaxtyping import Float
 class Storage:
