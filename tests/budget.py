@@ -27,3 +27,6 @@ BUDGET = {
     "tests": (848, 111500),
 }
 """Numbers of modules and lines; ``top`` is all modules outside of folders, ``tests`` all tests and programs in them."""
+
+WORDS = {".": 31200, "start": 3700, "evidence": 12500}
+"""Largest numbers of words of the pages in folders of docs, code included, without those about the project itself."""

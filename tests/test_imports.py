@@ -14,9 +14,10 @@ import pytest
 
 import typedbatch
 from tests import rooms
-from tests.budget import BUDGET
+from tests.budget import BUDGET, WORDS
 
 TORCH_MODULES = {"_core.tensors", "_core.distributions"}  # the bridge to torch: imported once a tensor is at hand
+OF_THE_PROJECT = ("design.md", "changelog.md", "contributing.md", "versions.md", "SECURITY.md")
 PAGES = [rooms.ROOT / "README.md", rooms.ROOT / "CHANGELOG.md", *(rooms.ROOT / "docs").rglob("*.md")]
 NAMED = sorted({name for page in PAGES for name in re.findall(r"`typedbatch\.([\w.]*\w)", page.read_text("utf-8"))})
 
@@ -126,6 +127,13 @@ def test_no_folder_is_larger_than_its_budget():
     assert found.keys() == BUDGET.keys()
     over = {name: size for name, size in found.items() if size[0] > BUDGET[name][0] or size[1] > BUDGET[name][1]}
     assert over == {}, "make it smaller, or raise tests/budget.py in a commit that says why"
+
+
+@pytest.mark.parametrize("folder", WORDS)
+def test_no_part_of_the_docs_has_more_words_than_its_budget(folder: str):
+    pages = [page for page in (rooms.ROOT / "docs" / folder).glob("*.md") if page.name not in OF_THE_PROJECT]
+    words = sum(len(page.read_text(encoding="utf-8").split()) for page in pages)
+    assert words <= WORDS[folder], "make it shorter, or raise tests/budget.py in a commit that says why"
 
 
 @pytest.mark.parametrize("path", rooms.modules().values(), ids=rooms.modules())

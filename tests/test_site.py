@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+import pydoc
 import re
 import subprocess
 import sys
@@ -99,6 +100,16 @@ def test_no_link_within_the_site_leads_nowhere(site):
             if not target.exists() or (known is not None and parts.fragment and parts.fragment not in known.anchors):
                 dead.append(f"{path.name}: {link}")
     assert not dead
+
+
+def test_the_reference_can_be_read_without_the_site():
+    page = (ROOT / "docs" / "api" / "index.md").read_text(encoding="utf-8")
+    names = re.findall(r"^\$ python -m pydoc (\S+)$", page, re.MULTILINE)
+    assert len(names) == 2
+    for name in names:
+        printed = pydoc.render_doc(name, renderer=pydoc.plaintext)
+        assert "Args:" in printed
+        assert "Raises:" in printed
 
 
 def test_every_public_name_is_in_the_reference(site):

@@ -193,10 +193,10 @@ def test_a_branch_that_no_call_comes_to_is_known_too(editor):
 def test_declared_fields_are_shown_and_not_offered(editor):
     editor.open("declared.py", HELPER)
     assert editor.hover("declared.py", "print(ow|n, given") == (
-        "```python\n(batch) Batch\n    note  str\n    obs   ndarray floats (N, 4)\n```"
+        "```python\n(batch) Own\n    note  str\n    obs   ndarray floats (N, 4)\n```"
     )
     assert editor.hover("declared.py", "print(own, giv|en)") == (
-        "```python\n(batch) Batch\n    info  Batch | ndarray | Tensor\n    obs   Tensor (N, ...)\n```"
+        "```python\n(batch) ObsBatchProtocol\n    info  Batch | ndarray | Tensor\n    obs   Tensor (N, ...)\n```"
     )
     editor.type("declared.py", HELPER.replace("print(own, given)", "own."))
     assert editor.labels("declared.py", "    own.|\n") == []

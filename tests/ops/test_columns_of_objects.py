@@ -280,3 +280,14 @@ def test_a_column_of_dicts_fulfils_its_declaration():
     assert list(validate(Batch(extra=objects(ROWS), uid=[1, 2, 3, 4]), Prompts).extra) == ROWS
     with pytest.raises(SchemaError, match="extra"):
         validate(Batch(extra=[{"a": 1}], uid=[1]), Prompts)
+
+
+def test_rows_of_a_nested_batch_from_a_column_of_dicts_have_a_hint():
+    batch = Batch(info=Batch(cost=np.zeros(2)))
+    infos = np.array([{"cost": 5.0}], object)
+    with pytest.raises(
+        RowAssignmentError, match=r"got obj\[1\]; Batch\.from_rows\(\) makes a Batch of a column of dicts"
+    ):
+        batch.info[[1]] = infos
+    batch.info[[1]] = Batch.from_rows(infos)
+    assert batch.info.cost.tolist() == [0.0, 5.0]

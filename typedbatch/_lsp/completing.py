@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import Any
 
 from typedbatch._lsp.fields import described
@@ -23,7 +24,7 @@ def complete(runs: Runs, path: str, text: str, line: int, column: int) -> list[d
     seen = places.ending_at(cursor.line, cursor.column)
     if seen is None:  # It may be in parentheses, which it does not include.
         before = cursor.text.split("\n")[cursor.line - 1].encode()[: cursor.column]
-        seen = places.ending_at(cursor.line, len(before.rstrip(b") ")))
+        seen = places.ending_at(cursor.line, len(_unwrapped(before)))
     if seen is None or seen.fields is None or seen.is_declared:
         return []
     fields = {name: one for name, one in seen.fields.items() if name != PLACEHOLDER}
@@ -32,6 +33,17 @@ def complete(runs: Runs, path: str, text: str, line: int, column: int) -> list[d
         names = _names_in(places) - fields.keys() - {PLACEHOLDER}
         offered += [_item(Field(name, seen, is_sure=False), "elsewhere in this file") for name in sorted(names)]
     return [one for one in offered if cursor.is_key or one["name"].isidentifier()]
+
+
+def _unwrapped(line: bytes) -> bytes:
+    """Return a line without the parentheses at its end that are around an expression, and are not those of a call."""
+    line, depth, at = line.rstrip(), 0, 0
+    for at in reversed(range(len(line))):
+        depth += (line[at] == ord(")")) - (line[at] == ord("("))
+        if not depth:
+            break
+    is_around = line.endswith(b")") and not re.search(rb"[\w)\]]$", line[:at])
+    return _unwrapped(line[:-1]) if is_around else line
 
 
 def _item(field: Field, text: str) -> dict[str, Any]:

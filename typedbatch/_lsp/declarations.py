@@ -37,9 +37,11 @@ class Declarations:
         if kind not in self._texts:
             self._texts[kind] = dict(_texts_of(kind))
         texts = self._texts[kind]
-        fields = seen.fields or {name: Field(name, OTHER) for name in sorted(declared.required | declared.optional)}
+        own = declared.required | declared.optional
+        names = dict.fromkeys([*(name for name in texts if name in own), *sorted(own)])
+        fields = seen.fields or {name: Field(name, OTHER) for name in names}
         fields = {name: replace(one, declared=texts.get(name, one.declared)) for name, one in fields.items()}
-        return replace(seen, fields=fields, is_declared=True)
+        return replace(seen, kind=name_of(kind.cls), fields=fields, is_declared=True)
 
 
 def _texts_of(kind: Kind) -> Iterator[tuple[str, str]]:

@@ -87,7 +87,7 @@ def _of_batch(seen: Seen) -> str:
     if not fields and is_open:
         return ""
     lines = (_listed(fields) if fields else "    no fields") + ("\n    ..." if is_open else "")
-    return f"```python\n(batch) Batch\n{lines}\n```{_footnote(fields.values())}"
+    return f"```python\n(batch) {seen.kind or 'Batch'}\n{lines}\n```{_footnote(fields.values())}"
 
 
 def _listed(fields: Mapping[str, Field], indentation: str = "    ") -> str:

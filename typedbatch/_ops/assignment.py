@@ -48,7 +48,10 @@ def _as_rows(value: Any, tree: Tree) -> Tree:
     else:
         rows = to_leaf(value)
     if not isinstance(rows, Tree):
-        raise RowAssignmentError(f"rows are assigned from a dict, a Batch or a list of these, got {describe(rows)}")
+        hint = "; Batch.from_rows() makes a Batch of a column of dicts" if is_objects(rows) else ""
+        raise RowAssignmentError(
+            f"rows are assigned from a dict, a Batch or a list of these, got {describe(rows)}{hint}"
+        )
     return rows
 
 

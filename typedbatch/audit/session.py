@@ -56,8 +56,8 @@ class Audit:
     """An audit of the updates in a block: ``with Audit() as audit: step()``.
 
     Only the thread of the block is traced, with its operations of torch, reads of batches, backward passes and steps of
-    optimizers. The results of the block are those that it has without an audit. Nothing is patched after it. Operations
-    of numpy and in compiled functions are not seen.
+    optimizers. The results of the block are those that it has without an audit. Nothing is patched after it. Compiled
+    functions run as they are written, and are seen. Operations of numpy are not.
 
     Args:
         updates: Number of blocks that are traced; further ones run without a trace. Some mistakes show only in the

@@ -1,18 +1,24 @@
 // Starts `typedbatch lsp` for the Python files and notebooks of a window.
 
+const fs = require("fs");
+const path = require("path");
 const vscode = require("vscode");
-const { LanguageClient } = require("vscode-languageclient/node");
+const { CloseAction, ErrorAction, LanguageClient } = require("vscode-languageclient/node");
 
 let client;
 
-// The Python of the setting, or the one that the Python extension has selected, or the first one on the path.
+// The Python of the setting, the one that the Python extension has selected, that of .venv, or the first one on the path.
 async function selectedPython(settings) {
   if (settings.get("python")) return settings.get("python");
-  const python = vscode.extensions.getExtension("ms-python.python");
-  if (!python) return "python3";
-  const api = python.isActive ? python.exports : await python.activate();
   const folder = vscode.workspace.workspaceFolders?.[0]?.uri;
-  return api?.environments?.getActiveEnvironmentPath(folder)?.path ?? "python3";
+  const python = vscode.extensions.getExtension("ms-python.python");
+  const api = python && (python.isActive ? python.exports : await python.activate());
+  return api?.environments?.getActiveEnvironmentPath(folder)?.path ?? pythonOfProject(folder?.fsPath) ?? "python3";
+}
+
+function pythonOfProject(folder) {
+  const places = folder ? [".venv/bin/python", ".venv/Scripts/python.exe"] : [];
+  return places.map((place) => path.join(folder, place)).find((one) => fs.existsSync(one));
 }
 
 async function start() {
@@ -21,6 +27,7 @@ async function start() {
   const [command, ...args] = settings.get("command")?.length
     ? settings.get("command")
     : [python, "-m", "typedbatch.cli", "lsp", "--stdio"];
+  let usual; // what handles the end of a server, once it has started
   client = new LanguageClient(
     "typedbatch",
     "typedbatch",
@@ -28,9 +35,28 @@ async function start() {
     {
       documentSelector: [{ language: "python" }, { notebook: "jupyter-notebook", language: "python" }],
       initializationOptions: { python, cache: settings.get("cache") || null, types: settings.get("types") !== false },
+      // A server that does not start is not started four more times.
+      initializationFailedHandler: () => false,
+      errorHandler: {
+        error: (...given) => usual?.error(...given) ?? { action: ErrorAction.Shutdown },
+        closed: () => usual?.closed() ?? { action: CloseAction.DoNotRestart, handled: true },
+      },
     },
   );
-  await client.start();
+  // When the server ends while it starts, the promise may be fulfilled all the same.
+  await client.start().catch(() => {});
+  if (client.isRunning()) {
+    usual = client.createDefaultErrorHandler();
+  } else {
+    client = undefined;
+    explain(command, args);
+  }
+}
+
+async function explain(command, args) {
+  const text = `typedbatch does not start: ${[command, ...args].join(" ")}. It needs a Python with typedbatch[lsp].`;
+  const chosen = await vscode.window.showErrorMessage(text, "Open settings");
+  if (chosen) await vscode.commands.executeCommand("workbench.action.openSettings", "typedbatch.python");
 }
 
 async function restart() {

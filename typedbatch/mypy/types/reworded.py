@@ -32,6 +32,7 @@ from typedbatch.mypy.internals import Api, current_checker, current_type, errors
 from typedbatch.mypy.pending import complain
 from typedbatch.mypy.scopes import scope_around
 from typedbatch.mypy.settings import wants_own_codes
+from typedbatch.mypy.types.declare import RECORD
 from typedbatch.mypy.types.extend import PROTOCOL, declared_fields
 from typedbatch.mypy.types.fields import BATCH, Rest, content, is_batch, one_type
 from typedbatch.mypy.types.protocol_match import asked_protocol, judge_declared, lacking
@@ -143,8 +144,19 @@ def _of_value(api: Api, node: Expression, around: tuple[Node, ...], info: ErrorI
     expected = get_proper_type(_asked_type(api, around))
     if isinstance(node, TupleExpr) and isinstance(expected, TupleType):
         return _of_tuple(api, node, expected, info)
-    asked = asked_protocol(expected) or _asked_by_text(api, info.message)
-    return None if asked is None else _answer_to(api, node, node, asked, info)
+    named = _named_last(api, info.message)
+    asked = asked_protocol(expected) or asked_protocol(named)
+    if asked is not None:
+        return _answer_to(api, node, node, asked, info)
+    return None if named is None else _of_record(api, node, named)
+
+
+def _of_record(api: Api, node: Expression, asked: Instance) -> str | None:
+    """Describe a record of an earlier stage, where one of a later stage is asked for."""
+    type_ = known_type(api, node)
+    if type_ is None or content(one_type(api, type_)) is not None:
+        return None
+    return judge_declared(api, type_, asked) or None
 
 
 def _of_tuple(api: Api, node: TupleExpr, expected: TupleType, info: ErrorInfo) -> str | None:
@@ -217,13 +229,13 @@ def _is_name_of_batch(api: Api, name: str) -> bool:
     return False
 
 
-def _asked_by_text(api: Api, message: str) -> Instance | None:
-    """Return the protocol that a message names last, without its arguments."""
+def _named_last(api: Api, message: str) -> Instance | None:
+    """Return the protocol or record that a message names last, without its arguments."""
     names = re.findall(r'"(?:[\w.]+\.)?(\w+)[^"]*"', message)
     tree: Any = getattr(api, "tree", None)
     for name in reversed(names):
         symbol = tree.names.get(name) if tree is not None else None
         node = symbol.node if symbol is not None else None
-        if isinstance(node, TypeInfo) and node.is_protocol and node.has_base(PROTOCOL):
+        if isinstance(node, TypeInfo) and (node.has_base(PROTOCOL) or node.has_base(RECORD)):
             return Instance(node, [variable.default for variable in node.defn.type_vars])
     return None
