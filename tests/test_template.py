@@ -17,6 +17,7 @@ import typedbatch
 from tests.typing.caches import MYPY, PLUGIN, warm
 
 EXAMPLES = Path(typedbatch.__file__).parent.parent / "docs" / "examples"
+PAGE = EXAMPLES.parent / "start" / "ci.md"
 Done = subprocess.CompletedProcess[str]
 
 
@@ -54,6 +55,11 @@ def test_tox_runs_the_same():
     settings = ConfigParser()
     settings.read(EXAMPLES / "ci" / "tox.ini")
     assert [settings["testenv:types"]["commands"], settings["testenv"]["commands"]] == commands()
+
+
+@pytest.mark.parametrize("name", ["template/mypy.ini", "ci/github.yml", "ci/tox.ini"])
+def test_the_page_shows_the_files_as_they_are(name):
+    assert f"\n{(EXAMPLES / name).read_text(encoding='utf-8')}```" in PAGE.read_text(encoding="utf-8")
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid, smooth_l1_loss
 
-from typedbatch import Batch
+from typedbatch import Batch, objects
 from typedbatch.audit import Report, audit, audit_stage
 from typedbatch.audit.update_comparison import UPDATES
 from typedbatch.audit.variants import REFERENCES
@@ -385,6 +385,22 @@ def test_values_may_be_those_of_a_network_of_the_stage():
     assert "truncation is taken for termination" in told(audit_stage(cut_early, cut, like="gae", settings=GAE))
     with pytest.raises(SettingError, match="and the function calls no network that returns it for a field"):
         audit_stage(lambda b: b.rew, batch, like="gae", settings=GAE)
+
+
+@pytest.mark.parametrize("uid", [objects([*"abc"] * 4), np.array([*"abc"] * 4)])
+def test_columns_beside_the_input_of_a_network_may_hold_anything(uid: Any):
+    torch.manual_seed(0)
+    network = nn.Linear(3, 1)
+    when, back = np.full(12, "2020-01-01", "M8[D]"), np.ones((12, 3))[::-1]
+    scored = Batch(obs=torch.randn(12, 3), rewards=torch.randn(12), uid=uid, when=when, back=back)
+
+    def grpo(batch: Any) -> Batch:
+        by = groups(batch, "uid")
+        adv = (batch.rewards - by.mean(batch.rewards)) / (by.std(batch.rewards) + 1e-4)
+        return Batch(batch, advantages=adv, old_logp=network(batch.obs).squeeze(-1).detach())
+
+    report = audit_stage(grpo, scored, like="grpo")
+    assert (report.findings, report.notes) == ([], [])
 
 
 def test_the_order_of_flat_rows_is_that_of_other_fields():

@@ -42,6 +42,72 @@ def test_a_token_is_not_compared_with_its_own_logits():
     assert "depends on the logits at that token" in texts(audit_logp(logp, speaker.model, speaker.batch()))
 
 
+def test_tokens_of_a_prompt_may_be_those_of_the_response():
+    """The embedding that is changed is that of the response's token, not of equal ones before it."""
+    speaker = Speaker()
+    batch = speaker.batch()
+    batch.response_ids[0] = 3
+
+    def logp(model: nn.Module, batch: Any) -> Tensor:
+        prompt = torch.full((len(batch.response_ids), 1), 3)
+        logits = model(torch.cat([prompt, batch.response_ids], 1))[:, :-1]
+        return logits.log_softmax(-1).gather(-1, batch.response_ids[..., None])[..., 0]
+
+    report = audit_logp(logp, speaker.model, batch)
+    assert (report.findings, report.notes) == ([], [])
+
+
+def test_own_logits_are_found_though_probabilities_sum_to_1():
+    speaker = Speaker()
+    with torch.no_grad():  # so that all tokens are about as likely
+        for parameter in speaker.model[1].parameters():
+            parameter *= 0.01
+
+    def logp(model: nn.Module, batch: Any) -> Tensor:
+        logits = model(batch.response_ids).log_softmax(-1)
+        return logits.gather(-1, batch.response_ids[..., None])[..., 0]
+
+    (finding,) = audit_logp(logp, speaker.model, speaker.batch()).findings
+    assert finding.text == (
+        "the log-probability of a token depends on the logits at that token; the logits for a token are those at the "
+        "one before it"
+    )
+
+
+@pytest.mark.parametrize("change", [lambda logits: logits, lambda logits: logits.log_softmax(-1) / 0.7])
+def test_probabilities_of_all_tokens_sum_to_1(change: Any):
+    def logp(model: nn.Module, batch: Any) -> Tensor:
+        first = torch.zeros(len(batch.response_ids), 1, dtype=torch.long)
+        logits = model(torch.cat([first, batch.response_ids], 1))[:, :-1]
+        return change(logits).gather(-1, batch.response_ids[..., None])[..., 0]
+
+    speaker = Speaker()
+    text = texts(audit_logp(logp, speaker.model, speaker.batch()))
+    assert "do not sum to 1 (but to " in text
+    assert "(but to 1)" not in text
+
+
+class Positions(nn.Embedding):
+    """Embeddings of positions, which are given a shape, as in Marian."""
+
+    def forward(self, shape: torch.Size) -> Tensor:
+        return super().forward(torch.arange(shape[1]).expand(shape))
+
+
+def test_embeddings_are_called_in_any_way():
+    class Named(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.tokens, self.positions, self.head = nn.Embedding(6, 8), Positions(7, 8), nn.Linear(8, 6)
+
+        def forward(self, ids: Tensor) -> Tensor:
+            return self.head(self.tokens(input=ids) + self.positions(ids.shape))
+
+    speaker, model = Speaker(), Named()
+    report = audit_logp(speaker.logp, model, speaker.batch())
+    assert (report.findings, report.notes) == ([], [])
+
+
 def test_later_tokens_have_no_effect():
     speaker = Speaker()
 

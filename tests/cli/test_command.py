@@ -405,6 +405,11 @@ def test_explain_prints_the_page_of_a_code(code, tmp_path):
     assert done.stdout == f"{(PAGES / 'TB302.md').read_text(encoding='utf-8')}\n{page_address('TB302')}\n"
 
 
+@pytest.mark.parametrize(("code", "page"), [("attr-defined", "batch-field"), ("[arg-type]", "batch-argument")])
+def test_explain_knows_the_codes_of_mypy_for_the_same(code, page, tmp_path):
+    assert run("explain", code, cwd=tmp_path).stdout.startswith(f"# {page}")
+
+
 def test_the_addresses_are_those_of_the_documentation():
     settings = tomllib.loads((PAGES.parents[1] / "pyproject.toml").read_text(encoding="utf-8"))
     address = page_address("TB302 dimension-conflict")

@@ -19,7 +19,7 @@ def test_every_member_of_a_batch_has_a_row():
 
 
 def test_every_function_with_a_row_is_there():
-    modules = ("", ".buffers", ".posttraining", ".rows", ".training")
+    modules = ("", ".buffers", ".conversion", ".posttraining", ".rows", ".training")
     for name in FUNCTIONS:
         assert any(shipped(f"typedbatch{module}.{name}") is not None for module in modules), name
     for name in ("extend", "validate", "convert", "cat", "stack", "conforms"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from doctest import DocTestParser
 from pathlib import Path
 
 import pytest
@@ -61,7 +62,22 @@ def test_the_readme_shows_what_pyright_prints(tmp_path: Path, kept: Path) -> Non
     (program,) = re.findall(r"^```python\n(.*?# error: .*?)^```", readme, re.DOTALL | re.MULTILINE)
     (shown,) = re.findall(r"^```text\n(.*?)^```", readme, re.DOTALL | re.MULTILINE)
     (tmp_path / "program.py").write_text(program, encoding="utf-8")
-    printed = "\n".join(one.message for one in run(CHECKERS["pyright"], tmp_path, kept / "pyright"))
+    require_lines(shown, "\n".join(one.message for one in run(CHECKERS["pyright"], tmp_path, kept / "pyright")))
+
+
+def test_a_page_to_start_with_shows_what_check_prints(tmp_path: Path) -> None:
+    page = (Path(typedbatch.__file__).parents[1] / "docs" / "start" / "posttraining.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"^```text\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    blocks = re.findall(r"^```python\n(.*?)^```", page.partition(shown)[0], re.DOTALL | re.MULTILINE)
+    examples = [example for block in blocks for example in DocTestParser().get_examples(block)]
+    (tmp_path / "grpo.py").write_text("".join(example.source for example in examples), encoding="utf-8")
+    done = run_tool(["typedbatch", "check", "grpo.py"], tmp_path)
+    require_lines(shown, done.stdout)
+    assert "2 findings" in done.stderr
+
+
+def require_lines(shown: str, printed: str) -> None:
+    """Compare each line with what was printed; an ellipsis stands for anything."""
     for line in shown.splitlines():
         parts = line.strip().split("...")
         assert re.search(".*".join(map(re.escape, parts)), printed), line

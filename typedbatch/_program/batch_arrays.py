@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from typedbatch._program.arrays import indexing
 from typedbatch._program.arrays.dtypes import BOOL
-from typedbatch._program.arrays.sizes import Name, named
+from typedbatch._program.arrays.sizes import Name, Size, named
 from typedbatch._program.arrays.values import UNKNOWN as UNKNOWN_AXIS
 from typedbatch._program.arrays.values import Array as Known
 from typedbatch._program.arrays.values import Axis, MismatchError, item_of
@@ -37,6 +37,16 @@ def _changed(atom: Atom, change: Callable[[Known], Held]) -> Atom:
     if not isinstance(atom, Shaped) or not isinstance(atom.held, Known):
         return atom
     return lower(change(atom.held))[0]
+
+
+def number_of_rows(machine: Machine, value: Value) -> Size | None:
+    """Return the number of rows of a batch, if the arrays in it say it; with ``seq_lens``, a row is not a step."""
+    found = machine.batch_at(value[0]) if len(value) == 1 else None
+    if found is None or "seq_lens" in found.fields:
+        return None
+    arrays = [lift(machine, field.value) for field in found.fields.values()]
+    sizes = {array.axes[0].size for array in arrays if isinstance(array, Known) and array.axes}
+    return sizes.pop() if len(sizes) == 1 else None
 
 
 def taken(machine: Machine, index: Value) -> Callable[[Known], Held]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import Final, TypeVar
 
@@ -65,7 +65,8 @@ def overrides_of(cls: Class, name: str) -> list[Value]:
 def declared_fields(cls: Atom) -> Declared | None:
     """Return the fields of a record or protocol of batches; None for other classes, and for Batch."""
     if isinstance(cls, External):
-        return declared_by(shipped(cls.name))
+        found = shipped(cls.name)
+        return declared_by(found) if isinstance(found, Hashable) else None  # a table of this package is a dict
     if not isinstance(cls, Class):
         return None
     required, optional, is_batch = set[str](), set[str](), False

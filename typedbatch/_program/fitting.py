@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping
 from contextlib import suppress
+from dataclasses import replace
 
 from typedbatch._program.arrays.declared import Declared, array_of, bind
 from typedbatch._program.arrays.sizes import Size
 from typedbatch._program.arrays.values import Array, MismatchError, Record
 from typedbatch._program.classes import declared_arrays, library_of, name_of
 from typedbatch._program.frames import Call
+from typedbatch._program.heap import Field
 from typedbatch._program.machine import Machine
 from typedbatch._program.shapes import lift, lower
 from typedbatch._program.values import UNKNOWN, Class, External, Kind, Ref
@@ -83,6 +85,7 @@ def fit_extended(machine: Machine, batch: Ref, cls: Class | External, call: Call
     declared = declared_arrays(cls, (any(array.torch for array in arrays.values()),))
     owner = _owner(machine, declared, {name: array for name, array in arrays.items() if name not in call.named})
     sizes = dict(owner.sizes)
+    owner = replace(owner, sizes=sizes)  # what is added is compared with itself, too
     for name in call.named:
         if name in arrays and name in declared:
             try:
@@ -90,6 +93,20 @@ def fit_extended(machine: Machine, batch: Ref, cls: Class | External, call: Call
             except MismatchError as error:
                 text = f'Field "{name}" {error}'
                 machine.take_mismatch(call.argument(None, name), MismatchError(text, dtype=error.dtype))
+
+
+def take_declared(machine: Machine, batch: Ref, cls: Class | External) -> None:
+    """Give a batch what its record or protocol declares, where nothing else is known: fields, shapes, and no others."""
+    libraries = [library_of(arg) for arg in cls.args] if isinstance(cls, External) else []
+    declared = machine.batch_at(machine.fresh(cls, libraries)[0])
+    written = machine.write_batch(batch)
+    for name, field in declared.fields.items() if declared is not None else ():
+        own = written.fields.get(name)
+        if own is None or own.value == UNKNOWN:
+            written.fields[name] = field
+        elif not own.is_sure:
+            written.fields[name] = Field(own.value)
+    written.is_annotated |= written.is_open and declared is not None and declared.is_annotated
 
 
 def _owner(machine: Machine, declared: Mapping[str, Declared], arrays: Mapping[str, Array]) -> Record:

@@ -83,6 +83,12 @@ def has_in(machine: Machine, value: Value) -> set[str]:
     return {name for atom in value if (batch := machine.batch_at(atom)) is not None for name in batch.names}
 
 
+def class_of(machine: Machine, value: Value) -> str:
+    """Return the name of the record or protocol that the first declared one of some batches is."""
+    batches = (machine.batch_at(atom) for atom in value)
+    return next((name_of(batch.declared) for batch in batches if batch is not None and batch.declared), "Batch")
+
+
 def made_at(machine: Machine, value: Value) -> Place | None:
     """Return where the first of the batches is made."""
     batches = (machine.batch_at(atom) for atom in value)
@@ -98,7 +104,7 @@ def _report_missing(machine: Machine, lacking: list[Ref], name: str, names: Coll
     is_of_module = any(batch is not None and batch.activation in machine.tops for batch in batches)
     if machine.is_alone and is_of_module and name in machine.vocabulary.names:
         return  # Functions may have changed it before, in any order.
-    owner = next((name_of(batch.declared) for batch in batches if batch is not None and batch.declared), "Batch")
+    owner = class_of(machine, tuple(lacking))
     at = _call_with(machine, lacking)
     text = report.missing(name, names, owner, at)
     if any(batch is not None and batch.is_open and not batch.is_annotated for batch in batches):

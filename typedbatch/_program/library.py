@@ -14,10 +14,10 @@ from typedbatch._program import batch_arrays, report
 from typedbatch._program.arrays.values import Array
 from typedbatch._program.arrays.values import Value as ArrayValue
 from typedbatch._program.classes import declared_fields, name_of
-from typedbatch._program.fitting import fit_extended, fit_fields
+from typedbatch._program.fitting import fit_extended, fit_fields, take_declared
 from typedbatch._program.frames import Call
 from typedbatch._program.heap import BatchObject, BufferObject, DictObject, Field, ListObject
-from typedbatch._program.judge import assume, has_in, made_at, read_field
+from typedbatch._program.judge import assume, class_of, has_in, made_at, read_field
 from typedbatch._program.machine import Machine
 from typedbatch._program.needs import lacks, need
 from typedbatch._program.shipped import GROUPS, MEMBERS, declared_by, name_in_full, parameters_of, shipped
@@ -511,7 +511,7 @@ def _into(machine: Machine, call: Call, how: str) -> Value:
             code, text = report.EXTEND, report.unfilled(f"extend() to {name_of(cls)}", lacking)
         else:
             code = report.EXTEND if how == "convert" else report.ARGUMENT
-            text = report.lacking(name_of(cls), lacking, has_in(machine, source))
+            text = report.lacking(name_of(cls), lacking, has_in(machine, source), class_of(machine, source))
         machine.report(call.node, code, text, lacking, made_at(machine, source))
         if how == "validate":  # It raises, so nothing comes behind it with such a batch.
             assume(machine, source, lacking)
@@ -523,10 +523,7 @@ def _into(machine: Machine, call: Call, how: str) -> Value:
         machine.set_field(batch, name, value)
     if more:
         fit_extended(machine, batch, cls, call)
-    for name in sorted(declared.required | declared.optional):
-        fields = machine.write_batch(batch).fields
-        if name not in fields or not fields[name].is_sure:
-            fields[name] = Field(fields[name].value if name in fields else UNKNOWN)
+    take_declared(machine, batch, cls)
     return (batch,)
 
 

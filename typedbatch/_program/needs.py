@@ -12,7 +12,7 @@ from typedbatch._program.arrays.values import Scalar
 from typedbatch._program.classes import PLAIN_BASES, base_names, declared_fields, declared_kinds, name_of
 from typedbatch._program.fitting import fit_handed
 from typedbatch._program.heap import BatchObject, InstanceObject
-from typedbatch._program.judge import assume, has_in, made_at, report_maybe
+from typedbatch._program.judge import assume, class_of, has_in, made_at, report_maybe
 from typedbatch._program.machine import Machine
 from typedbatch._program.shipped import shipped
 from typedbatch._program.values import Array, Atom, Class, External, Kind, Kinds, Literal, Ref, Shaped, Value, is_none
@@ -33,7 +33,7 @@ def lacks(machine: Machine, value: Value, required: Collection[str]) -> set[str]
     lacking: set[str] | None = None
     for atom in value:
         batch = machine.batch_at(atom)
-        if batch is None or batch.is_open:
+        if batch is None or (batch.is_open and not batch.is_annotated):
             return set()
         found = {name for name in required if name not in batch.fields}
         lacking = found if lacking is None else lacking & found
@@ -79,7 +79,8 @@ class _Need:
         lacking, path = lacks(self._machine, value, fields.required), "".join(f"{name}." for name in within)
         if lacking:
             has = {path + name for name in has_in(self._machine, value)}
-            text = report.lacking(self._asked, [path + name for name in lacking], has)
+            owner = class_of(self._machine, value)
+            text = report.lacking(self._asked, [path + name for name in lacking], has, owner)
             if self._report(value, text, [*within, *lacking]):
                 assume(self._machine, value, lacking)
             return

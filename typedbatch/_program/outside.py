@@ -12,6 +12,7 @@ from typedbatch._program import operations, shapes
 from typedbatch._program.arrays.sizes import Name, Size, named, number
 from typedbatch._program.arrays.values import Array as Known
 from typedbatch._program.arrays.values import Layer, Many, Scalar, Several, item_of
+from typedbatch._program.batch_arrays import number_of_rows
 from typedbatch._program.classes import attribute_of
 from typedbatch._program.containers import update, written_dict
 from typedbatch._program.frames import Call
@@ -396,7 +397,8 @@ def _steps(stop: Size | None, step: Size | None) -> Size | None:
 
 def _length(machine: Machine, call: Call) -> Value:
     held = shapes.lift(machine, call.first or ())
-    return shapes.lower(held.axes[0].size) if isinstance(held, Known) and held.axes else _number(machine, call)
+    size = held.axes[0].size if isinstance(held, Known) and held.axes else number_of_rows(machine, call.first or ())
+    return _number(machine, call) if size is None else shapes.lower(size)
 
 
 def _scalar(machine: Machine, call: Call) -> Value:

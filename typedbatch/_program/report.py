@@ -116,9 +116,9 @@ def may_lack(asked: str, name: str, line: int) -> str:
     return f'Batch may lack "{name}" of {asked} here: it depends on line {line}, which not every run comes to'
 
 
-def lacking(asked: str, names: Iterable[str], has: Collection[str]) -> str:
+def lacking(asked: str, names: Iterable[str], has: Collection[str], owner: str = "Batch") -> str:
     """Describe a batch without fields that a protocol or record asks for."""
-    return f"Batch lacks {listed(names)} of {asked}; it has {', '.join(sorted(has)) or 'no fields'}"
+    return f"{owner} lacks {listed(names)} of {asked}; it has {', '.join(sorted(has)) or 'no fields'}"
 
 
 def unfit(names: Collection[str], asked: str, takes: str, got: str) -> str:

@@ -43,9 +43,11 @@ def network_values(fields: Mapping[str, Any], shape: torch.Size) -> Generator[di
 
 
 def _is_input(value: Any, shape: torch.Size) -> bool:
-    return isinstance(value, (Tensor, np.ndarray)) and tuple(value.shape[: len(shape)]) == tuple(shape)
+    are_numbers = isinstance(value, Tensor) or (isinstance(value, np.ndarray) and value.dtype.kind in "biuf")
+    return are_numbers and tuple(value.shape[: len(shape)]) == tuple(shape)
 
 
 def _is_same(one: Tensor, other: Any) -> bool:
-    value = torch.as_tensor(other)
+    array = other if isinstance(other, Tensor) else np.ascontiguousarray(other, np.float32)
+    value = torch.as_tensor(array, device=one.device)
     return one.numel() == value.numel() and torch.equal(one.detach().flatten().float(), value.flatten().float())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any
@@ -58,8 +58,7 @@ def audit_logp(
     if not rows:
         raise SettingError("no response has two tokens, so that nothing can be said of them")
     row = rows[0]
-    position = int(mask[row].nonzero()[1, 0])
-    tokens = _field(rollouts, "response_ids")[row][mask[row]].tolist()
+    first, position = mask[row].nonzero()[:2, 0].tolist()
     report = Report()
     found = partial(_add, report)
     with _evaluating(model):
@@ -67,25 +66,29 @@ def audit_logp(
         logits = trace.checks[0]
         assert isinstance(logits, _Logits)
         with trace.recording():
-            base, embedding = _called(function, model, rollouts, tokens)
+            base, given = _called(function, model, rollouts)
         if base.shape != mask.shape:
             found(f"the log-probabilities are {describe(base)}, expected one for each token, {[*mask.shape]}")
             return report
         if base.dtype in (torch.bfloat16, torch.float16):
             found(f"the log-probabilities are {base.dtype}, which is exact to about 1 %; compute them in float32")
-        size = vocabulary or logits.width or (embedding.num_embeddings if embedding is not None else 0)
+        marks = [_marks(function, model, rollouts, given, row, at) for at in (first, position)]
+        embedded = [module for (module, _), mark in zip(given, marks[0], strict=False) if bool(mark.any())]
+        size = vocabulary or logits.width or (embedded[0].num_embeddings if embedded else 0)
         if not size:
             raise SettingError("neither a softmax nor an nn.Embedding of tokens is seen; pass vocabulary, their number")
         tries = _with_each_token(rollouts, row, position, size)
         each = torch.cat([function(model, part)[:, : position + 1].float() for part in tries])
         total, before = float(each[:, position].exp().sum()), each[:, :position]
-        effects = [_effect(function, model, rollouts, embedding, tokens, n)[row, position] for n in (1, 0)]
-        if abs(total - 1) > 0.02 or bool(effects[0] > _CLOSE):
+        effects = [(_called(function, model, rollouts, each)[0] - base)[row, position].abs() for each in marks]
+        if abs(total - 1) > 0.02 or bool(effects[1] > _CLOSE):
+            number = f"{total:.3g}"
+            sums = f", or the probabilities of all tokens do not sum to 1 (but to {number})" if number != "1" else ""
             found(
-                "the log-probability of a token depends on the logits at that token, or the probabilities of all "
-                f"tokens do not sum to 1 (but to {total:.3g}); the logits for a token are those at the one before it"
+                f"the log-probability of a token depends on the logits at that token{sums}; the logits for a token are "
+                "those at the one before it"
             )
-        elif embedding is not None and not bool(effects[1] > 0):
+        elif embedded and not bool(effects[0] > 0):
             found("the log-probability of a token does not depend on the token before it", is_certain=False)
         if bool(((before - before[:1]).abs() > 10 * _CLOSE).any()):
             found("the log-probability of a token depends on the tokens after it")
@@ -154,52 +157,49 @@ class _Logits(Check, operations=frozenset({"log_softmax", "softmax", "logsumexp"
         self.width = shape[1 if is_loss and len(shape) > 1 else -1] if len(shape) else 0
 
 
-def _called(function: Any, model: nn.Module, rollouts: Any, tokens: list[int]) -> tuple[Any, nn.Embedding | None]:
-    """Return the result of a call, and the embedding that is given the tokens, or None."""
-    found: list[nn.Embedding] = []
+def _called(
+    function: Any, model: nn.Module, rollouts: Any, marks: Sequence[Tensor] = ()
+) -> tuple[Any, list[tuple[nn.Embedding, Tensor]]]:
+    """Return the result of a call, and each embedding with the ids that it was given, in the order of these calls.
 
-    def look(module: nn.Embedding, args: Any) -> None:
-        if args and _starts(args[0], tokens):
-            found.append(module)
+    Args:
+        function: Function of the model and the rollouts.
+        model: Model whose embeddings are observed.
+        rollouts: Batch that the function is given.
+        marks: Ids whose embeddings are changed, in each of these calls; the ids stay the same.
+    """
+    given: list[tuple[nn.Embedding, Tensor]] = []
+
+    def look(module: nn.Embedding, args: Any, options: Any, out: Tensor) -> Tensor:
+        ids = next((value for value in (*args, *options.values()) if isinstance(value, Tensor)), None)
+        if ids is None or ids.shape != out.shape[:-1]:  # embeddings of positions may be given a shape
+            return out
+        given.append((module, ids.clone()))
+        if len(given) > len(marks):
+            return out
+        # A LayerNorm would remove the same number in all dimensions.
+        added = torch.arange(out.shape[-1], device=out.device).sin().to(out.dtype)
+        return out + marks[len(given) - 1][..., None] * added
 
     with ExitStack() as stack:
         for module in model.modules():
             if isinstance(module, nn.Embedding):
-                stack.callback(module.register_forward_pre_hook(look).remove)
-        return function(model, rollouts), found[0] if found else None
+                stack.callback(module.register_forward_hook(look, with_kwargs=True).remove)
+        return function(model, rollouts), given
 
 
-def _effect(
-    function: Any, model: nn.Module, rollouts: Any, embedding: nn.Embedding | None, tokens: list[int], number: int
-) -> Tensor:
-    """Return by how much log-probabilities change with the embedding of one token, whose id stays the same."""
-    if embedding is None:
-        return torch.zeros(_field(rollouts, "response_mask").shape)
-
-    def change(_module: nn.Module, args: Any, out: Tensor) -> Tensor:
-        starts = _starts(args[0], tokens)
-        changed = out.clone()
-        # A LayerNorm would remove the same number in all dimensions.
-        added = torch.arange(out.shape[-1], device=out.device).sin().to(out.dtype)
-        changed.flatten(0, args[0].ndim - 1)[[start + number for start in starts]] += added
-        return changed
-
-    base = function(model, rollouts)
-    handle = embedding.register_forward_hook(change)
-    try:
-        effect: Tensor = (function(model, rollouts) - base).abs()
-        return effect
-    finally:
-        handle.remove()
-
-
-def _starts(ids: Tensor, tokens: list[int]) -> list[int]:
-    """Return the positions, in all ids end to end, at which these tokens begin."""
-    flat = ids.flatten()
-    if len(flat) < len(tokens):
-        return []
-    windows = flat.unfold(0, len(tokens), 1)
-    return (windows == torch.tensor(tokens).to(flat)).all(1).nonzero()[:, 0].tolist()
+def _marks(
+    function: Any, model: nn.Module, rollouts: Any, given: list[tuple[nn.Embedding, Tensor]], row: int, at: int
+) -> list[Tensor]:
+    """Return which ids given to embeddings are those of one token: they differ where the token is another."""
+    changed = copy.deepcopy(rollouts)
+    ids = changed["response_ids"]
+    ids[row, at] = other_values(ids[row, at], ids[_field(rollouts, "response_mask").bool()])
+    others = _called(function, model, changed)[1]
+    return [
+        one != other if one.shape == other.shape else torch.zeros_like(one).bool()
+        for (_, one), (_, other) in zip(given, others, strict=False)
+    ]
 
 
 def _find_other_rows(

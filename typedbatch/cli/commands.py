@@ -43,6 +43,10 @@ _PAGES = (_PACKAGE / "error_pages", _PACKAGE.parent / "docs" / "errors")
 """Folders of the pages of error codes, in an installed package and in the repository."""
 
 
+_OF_MYPY = {"attr-defined": "batch-field", "arg-type": "batch-argument"}
+"""Codes of mypy that the plugin's words may have, by the codes whose pages they are on."""
+
+
 class Format(StrEnum):
     """Format of a report."""
 
@@ -263,6 +267,7 @@ def explain(code: Code) -> None:
     """Print the page of an error code, and its address."""
     pages = {path.stem.lower(): path for folder in _PAGES for path in sorted(folder.glob("[!i]*.md"))}  # not index
     word = next(iter(code.strip("[] ").lower().split()), "")
+    word = _OF_MYPY.get(word, word)
     with _or_stop():
         if word not in pages:
             known = sorted(path.stem for path in pages.values())

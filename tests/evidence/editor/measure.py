@@ -98,22 +98,6 @@ empty. Median, least and most of {starts} starts; the files of all packages had 
 edit, median of {edits}. {machine}
 """
 
-SETUP = """
-## Setting up an editor
-
-The fields of plain batches are shown by [a server of typedbatch's own](../live.md), beside any of these.
-
-Servers must find the interpreter of the environment that typedbatch is installed in; nothing else is needed.
-
-* **VS Code**: *Python: Select Interpreter*. Pylance is built on pyright, and was not measured itself.
-* **PyCharm** has an engine of its own, and was not measured.
-* **Neovim** with nvim-lspconfig: `vim.lsp.enable("ty")`, or `"pyrefly"`, `"basedpyright"`, `"zuban"`. ty and pyrefly
-  find a `.venv` in the project.
-* **Helix**: `language-servers = ["ty"]` for `python` in `languages.toml`; `hx --health python` says what it found.
-* **Jupyter**, Spyder and pylsp can use jedi. A notebook also completes what is there at run time: the fields of any
-  Batch that a cell has made, and its keys in `batch["`.
-"""
-
 
 class Times(NamedTuple):
     """Seconds until the first answer, and until each of the next ones."""
@@ -139,7 +123,6 @@ def main() -> str:
                 ["", *(f"{kind}, {program}" for program in PROGRAMS for kind in ("first", "repeat"))],
                 ((name, *(cell for program in PROGRAMS.values() for cell in times(name, program))) for name in SERVERS),
             ),
-            SETUP.rstrip(),
         ]
     )
 

@@ -21,7 +21,7 @@ ERRORS = DOCS / "errors"
 CODES = {value.code for value in vars(messages).values() if isinstance(value, ErrorCode)}
 PAGES = [
     DOCS.parent / "README.md",
-    *(DOCS / f"{name}.md" for name in ("plugin", "shapes", "start/research")),
+    *(DOCS / f"{name}.md" for name in ("plugin", "shapes", "start/research", "start/projects")),
     *sorted(ERRORS.glob("batch-*.md")),
 ]
 BEFORE = """\

@@ -78,6 +78,13 @@ def others(rollout: RolloutBatch, theirs: ts.Batch, buffer: ReplayBuffer[Rollout
     assert_type(to_dlpack(rollout), dict[str, Any])
 
 
+def rows_of_theirs(buffer: ts.ReplayBuffer, prioritized: ts.PrioritizedReplayBuffer) -> None:
+    rows, _ = buffer.sample(8)
+    assert_type(from_tianshou(rows), Batch)
+    assert_type(from_tianshou(buffer.sample(8)[0]), Batch)
+    assert_type(from_tianshou(prioritized.sample(8)[0]), Batch)
+
+
 def post_training(inputs: dict[str, torch.Tensor], ready: Ready) -> None:
     assert_type(from_trl(inputs), Batch)
     assert_type(from_trl(inputs, into=Ready), Ready)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import tianshou.data as ts
+from tianshou.data.batch import BatchProtocol
 from tianshou.data.buffer.manager import ReplayBufferManager
 
 from typedbatch._core.depth import require_depth
@@ -23,7 +24,7 @@ from typedbatch.errors import LeafError, StructureError, for_each
 _OPTIONS = ("stack_num", "ignore_obs_next", "save_only_last_obs", "sample_avail")
 
 
-def from_tianshou(batch: ts.Batch) -> Batch:
+def from_tianshou(batch: ts.Batch | BatchProtocol) -> Batch:
     """Convert a Tianshou Batch to a typedbatch Batch with the same leaves, which are not copied.
 
     Raises:
