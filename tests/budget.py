@@ -7,16 +7,16 @@ from __future__ import annotations
 
 BUDGET = {
     "_core": (12, 1860),
-    "_lsp": (26, 2930),
+    "_lsp": (26, 2940),
     "_ops": (20, 4200),
-    "_program": (58, 14510),
+    "_program": (58, 14550),
     "_validation": (6, 1100),
     "audit": (25, 6670),
     "bridges": (27, 3600),
     "buffers": (20, 5580),
-    "cli": (8, 1090),
+    "cli": (8, 1100),
     "files": (6, 1420),
-    "mypy": (30, 3830),
+    "mypy": (30, 3840),
     "posttraining": (13, 2350),
     "rows": (6, 840),
     "sample_batches": (6, 1280),
@@ -24,9 +24,9 @@ BUDGET = {
     "testing": (5, 630),
     "training": (15, 3130),
     "top": (22, 4560),
-    "tests": (848, 111500),
+    "tests": (852, 112000),
 }
 """Numbers of modules and lines; ``top`` is all modules outside of folders, ``tests`` all tests and programs in them."""
 
-WORDS = {".": 31200, "start": 3700, "evidence": 12500}
+WORDS = {".": 31300, "start": 3700, "evidence": 12500}
 """Largest numbers of words of the pages in folders of docs, code included, without those about the project itself."""

@@ -8,7 +8,10 @@ end
 
 local function wait_for(condition)
   local started = vim.uv.hrtime()
-  assert(vim.wait(60000, condition, 1), given.name .. " does not answer")
+  if not vim.wait(60000, condition, 1) then
+    io.stdout:write(given.name .. " does not answer\n")
+    vim.cmd("cquit")
+  end
   return since(started)
 end
 

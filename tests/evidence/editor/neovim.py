@@ -71,7 +71,8 @@ def row(nvim: str, name: str) -> str:
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
         (folder / "train.py").write_text(PROGRAM, encoding="utf-8")
-        (folder / "pyproject.toml").touch()
+        for settings in ("pyproject.toml", "pyrefly.toml"):  # pyrefly reports little without one of its own
+            (folder / settings).touch()
         starts = [times(nvim, name, folder) for _ in range(STARTS)]
     cells = [
         [one for start in starts for one in start[column]] for column in ("first", "reported", "gone", "completed")

@@ -104,12 +104,12 @@ def _show_numbers(name: str, roots: tuple[Path, Path]) -> bool:
 def _show_mistakes(name: str, roots: tuple[Path, Path], paths: list[str]) -> None:
     """Print what mypy and a run say of each mistake, before and after the move."""
     mistakes: Mistakes = program_of(name).MISTAKES
-    known = [_reports(root, paths) for root in roots]
+    known = [reports(root, paths) for root in roots]
     for mistake, changes in mistakes.items():
         print(f"  {mistake}")
         for when, root, change, base in zip(("before", "after"), roots, changes, known, strict=True):
             with planted(root, paths, *change):
-                by_types = [*sorted(_reports(root, paths) - base), "mypy says nothing"][0]
+                by_types = [*sorted(reports(root, paths) - base), "mypy says nothing"][0]
                 print(f"    {when + ':':7} {by_types}; {_run(name, root).get('error', 'runs to its end')}")
 
 
@@ -140,7 +140,7 @@ def _run(name: str, root: Path) -> dict[str, Any]:
     return found
 
 
-def _reports(root: Path, paths: list[str]) -> set[str]:
+def reports(root: Path, paths: list[str]) -> set[str]:
     """Return what mypy reports of the files that are edited, without the lines."""
     settings = root.parent / "mypy.ini"
     settings.write_text(SETTINGS, encoding="utf-8")

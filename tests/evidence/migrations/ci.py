@@ -17,7 +17,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.evidence.migrations.__main__ import PROGRAMS, edits_of, planted, program_of, unpacked
+from tests.evidence.migrations.__main__ import PROGRAMS, edits_of, planted, program_of, reports, unpacked
 from tests.evidence.migrations.edits import by_file
 
 MISTAKE = "a misspelt name"
@@ -37,35 +37,37 @@ def row(name: str, folder: Path) -> list[str] | None:
             return None
         root = roots[1]
         size = sum(len(path.read_bytes().splitlines()) for path in root.rglob("*.py"))
+        known = reports(root, paths)
         with planted(root, paths, *program_of(name).MISTAKES[MISTAKE][1]) as wrong:
-            found = ", ".join(reporters(root, wrong.relative_to(root).as_posix()))
+            found = reporters(root, wrong.relative_to(root).as_posix())
+            by_mypy = [] if found or reports(root, paths) == known else ["mypy alone"]
         caches = [f"--cache-dir={Path(place, which)}" for which in ("of the command", "of mypy")]
         Path(place, "mypy.ini").write_text(PLAIN, encoding="utf-8")
         with_mypy = ["typedbatch.cli", "check", "--mypy", caches[0], *paths]
         alone = ["mypy", "--config-file", str(Path(place, "mypy.ini")), caches[1], *paths]
         commands = [["typedbatch.cli", "check", "."], with_mypy, with_mypy, alone, alone]
         seconds = [_seconds(command, root) for command in commands]
-    return [name, f"{size:,}", *(f"{one:.1f} s" for one in seconds), found]
+    return [name, f"{size:,}", *(f"{one:.1f} s" for one in seconds), ", ".join(found or by_mypy)]
 
 
-def reporters(root: Path, wrong: str, *options: str) -> list[str]:
+def reporters(root: Path, wrong: str) -> list[str]:
     """Return the formats, and the hook, that report a mistake in the file that has it."""
-    line = re.search(rf"^{re.escape(wrong)}:(\d+):\d+: error: .*has no ", _said("text", root, options), re.MULTILINE)
+    line = re.search(rf"^{re.escape(wrong)}:(\d+):\d+: error: .*\[batch-field\]$", _said("text", root), re.MULTILINE)
     if line is None:
-        return [] if options else ["with `--mypy`: " + ", ".join(reporters(root, wrong, "--mypy"))]
+        return []
     found = ["text"]
-    if re.search(rf"^::error file={re.escape(wrong)},line={line[1]},", _said("github", root, options), re.MULTILINE):
+    if re.search(rf"^::error file={re.escape(wrong)},line={line[1]},", _said("github", root), re.MULTILINE):
         found.append("github")
-    places = [place["physicalLocation"] for place in _sarif_locations(_said("sarif", root, options))]
+    places = [place["physicalLocation"] for place in _sarif_locations(_said("sarif", root))]
     if any(p["artifactLocation"]["uri"] == wrong and p["region"]["startLine"] == int(line[1]) for p in places):
         found.append("sarif")
-    if not options and shutil.which("pre-commit") and f"{wrong}:{line[1]}:" in _hook(root):
+    if shutil.which("pre-commit") and f"{wrong}:{line[1]}:" in _hook(root):
         found.append("pre-commit")
     return found
 
 
-def _said(output: str, root: Path, options: tuple[str, ...]) -> str:
-    command = [sys.executable, "-m", "typedbatch.cli", "check", *options, "--format", output, "."]
+def _said(output: str, root: Path) -> str:
+    command = [sys.executable, "-m", "typedbatch.cli", "check", "--format", output, "."]
     return subprocess.run(command, cwd=root, capture_output=True, text=True).stdout
 
 

@@ -74,6 +74,11 @@ PLACES = {
     ),
     "record converted by a method": (
         f"def f(r: RolloutBatch) -> None:\n    t = r.to_torch()\n    need(t)\ndef need(b: {RETURNS}[Any]) -> None: ...",
+        f'Batch lacks "returns" of {RETURNS}; it has {ROLLOUT}  {ARGUMENT}',
+    ),
+    "record that others may have changed, converted by a method": (
+        f"def f(r: RolloutBatch) -> None:\n    vars(r).update()\n    t = r.to_torch()\n    need(t)\n"
+        f"def need(b: {RETURNS}[Any]) -> None: ...",
         f"Batch of unknown content where {RETURNS} is asked for; {KEEPS}  {ARGUMENT}",
     ),
     "another library's word in extend": (
