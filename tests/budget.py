@@ -8,15 +8,15 @@ from __future__ import annotations
 BUDGET = {
     "_core": (12, 1860),
     "_lsp": (26, 2940),
-    "_ops": (20, 4200),
-    "_program": (58, 14550),
+    "_ops": (20, 4230),
+    "_program": (58, 14600),
     "_validation": (6, 1100),
     "audit": (25, 6670),
     "bridges": (27, 3600),
     "buffers": (20, 5580),
     "cli": (8, 1100),
     "files": (6, 1420),
-    "mypy": (30, 3840),
+    "mypy": (30, 3850),
     "posttraining": (13, 2350),
     "rows": (6, 840),
     "sample_batches": (6, 1280),
@@ -24,7 +24,7 @@ BUDGET = {
     "testing": (5, 630),
     "training": (15, 3130),
     "top": (22, 4560),
-    "tests": (852, 112000),
+    "tests": (852, 112200),
 }
 """Numbers of modules and lines; ``top`` is all modules outside of folders, ``tests`` all tests and programs in them."""
 

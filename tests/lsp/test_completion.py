@@ -56,6 +56,8 @@ PLACES = {
     "rows": ("batch[:2].|", ALL),
     "parentheses": ("print(((batch)).|)", ALL),
     "parentheses behind a keyword": ("return (batch ).|", ALL),
+    "parentheses right behind a keyword": ("return(batch).|", ALL),
+    "a call in two lines": ("x = len(\n        batch).|", []),
     "the result of a call": ("print(batch).|", []),
     "the length in parentheses": ("(len(batch)).|", []),
     "a mask": ("batch[batch.obs > 0].|", ALL),

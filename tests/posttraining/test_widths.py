@@ -306,9 +306,15 @@ def test_ids_under_names_of_others_are_padded_with_their_id():
         for n in (2, 3)
     ]
     sides = dict.fromkeys(("sequences", "attention_mask", "inner.turn"), "right")
-    message = r"field 'sequences': it has integers, and no field has one of the names of token ids \(input_ids, .*"
-    with pytest.raises(SettingError, match=message + r"pass pad_token_id=\{'sequences': 9\}, or leave it out to pad"):
-        cat(parts, widths=sides, pad_token_id=9)
+    message = r"is for token ids \(input_ids, .*none of these is there; sequences would be padded with zeros: "
+    for nine in (9, np.int64(9)):
+        with pytest.raises(SettingError, match=message + r"pass pad_token_id=\{'sequences': 9\}, or leave it out"):
+            cat(parts, widths=sides, pad_token_id=nine)
+        with pytest.raises(SettingError, match="none of these is there"):
+            cat([Batch(part, ids=np.arange(1)) for part in parts], widths=sides, pad_token_id=nine)
+    for odd in ("9", 9.0, {"sequences": None}):
+        with pytest.raises(SettingError, match="must be a whole number, or a dict of these, got"):
+            cat(parts, widths=sides, pad_token_id=odd)
     joined = cat(parts, widths=sides, pad_token_id={"sequences": 9, "inner.turn": 7})
     assert joined.sequences.tolist() == [[1, 1, 9], [1, 1, 1]]
     assert joined.attention_mask.tolist() == [[1, 1, 0], [1, 1, 1]]

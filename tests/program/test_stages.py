@@ -7,7 +7,7 @@ import pytest
 from tests.program.helpers import found
 
 HEAD = """\
-from typing import Protocol
+from typing import Protocol, cast
 import numpy as np
 from jaxtyping import Float
 from typedbatch import Batch, BatchProtocol, BatchRecord, DynamicBatch, RolloutBatch, extend, validate
@@ -26,10 +26,23 @@ class HasReady(BatchProtocol, Protocol):
     rew: Float[np.ndarray, "N"]
     adv: Float[np.ndarray, "N"]
     val: Float[np.ndarray, "N 1"]
+class Framed(BatchRecord):
+    rew: Float[np.ndarray, "T E"]
+    def __len__(self) -> int:
+        return self.rew.shape[1]
+class HasAdv(BatchProtocol, Protocol):
+    @property
+    def adv(self) -> np.ndarray: ...
+class Own(Steps):
+    @property
+    def adv(self) -> np.ndarray:
+        return self.rew
+def takes_own(batch: HasAdv) -> None: ...
 def learn(batch: HasReady) -> None: ...
 def ready_of(batch: Ready) -> None: ...
 """
-LINE = HEAD.count("\n") + 2
+HEAD += "def program(steps: Steps, given: Batch, own: Own, framed: Framed) -> None:\n"
+LINE = HEAD.count("\n") + 1
 WRONG = {
     "x = validate(load('a.npz'), HasReady); x.advantages": 'HasReady has no field "advantages"; did you mean "adv"?',
     "x = validate(given, HasReady); x.adv - x.val": "-: (N, 1) and (N,) make (N, N): each N against every other",
@@ -50,6 +63,15 @@ RIGHT = [
     "extend(steps, Wide, y=np.zeros((4, 3)), z=np.zeros((4, 3)))",
     "[steps.rew[t] for t in reversed(range(len(steps)))]",
     "if isinstance(steps, Ready): ready_of(steps)",
+    "if type(steps) is Ready: ready_of(steps)",
+    "if 'adv' in steps.keys(): ready_of(steps)",
+    "ready_of(cast(Ready, steps))",
+    "learn(validate(steps, HasReady))",
+    "validate(given, Ready)['more']",
+    "extend(steps, Ready, adv=np.zeros(3))['more']",
+    "takes_own(own)",
+    "np.zeros(len(Batch(a=load('a.npz').a, b=np.zeros(5)))) + np.zeros(3)",
+    "np.zeros(len(framed)) + framed.rew[0]",
     "np.zeros(len(given) + 1)[:-1] + np.zeros(3)",
     "len(validate(load('a.npz'), RolloutBatch)) - 1",
 ]
@@ -57,13 +79,19 @@ RIGHT = [
 
 @pytest.mark.parametrize("statement", WRONG)
 def test_what_declarations_say_is_known(statement, tmp_path):
-    text = f"{HEAD}def program(steps: Steps, given: Batch) -> None:\n    {statement}\n"
+    text = f"{HEAD}    {statement}\n"
     assert found(tmp_path, text) == [f"a:{LINE}: {WRONG[statement]}"]
 
 
 @pytest.mark.parametrize("statement", RIGHT)
 def test_nothing_is_said_of_right_programs(statement, tmp_path):
-    assert found(tmp_path, f"{HEAD}def program(steps: Steps, given: Batch) -> None:\n    {statement}\n") == []
+    assert (
+        found(
+            tmp_path,
+            f"{HEAD}    {statement}\n",
+        )
+        == []
+    )
 
 
 def test_a_table_of_this_package_is_no_class(tmp_path):

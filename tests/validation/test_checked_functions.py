@@ -356,6 +356,12 @@ class Storage:
     def size(self, batch: Batch) -> int:
         return len(batch)
 
+    def list(self) -> None: ...
+
+    @checked
+    def several(self, batches: list[Batch]) -> int:
+        return len(batches)
+
 
 def test_annotations_of_a_method_are_read_in_the_body_of_its_class():
     assert next(Storage().generator(1)).values.shape == (6, 1)
@@ -363,3 +369,5 @@ def test_annotations_of_a_method_are_read_in_the_body_of_its_class():
         next(Storage().generator(2))
     with pytest.raises(SchemaError, match=r"batch is not a Batch"):
         Storage().size(Batch(values=np.zeros(6)))
+    with pytest.raises(SchemaError, match=r"batch is not a Batch"):
+        Storage().several([Batch(values=np.zeros(6))])

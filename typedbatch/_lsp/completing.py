@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from keyword import iskeyword
 from typing import Any
 
 from typedbatch._lsp.fields import described
@@ -42,8 +43,9 @@ def _unwrapped(line: bytes) -> bytes:
         depth += (line[at] == ord(")")) - (line[at] == ord("("))
         if not depth:
             break
-    is_around = line.endswith(b")") and not re.search(rb"[\w)\]]$", line[:at])
-    return _unwrapped(line[:-1]) if is_around else line
+    before = re.search(rb"(\w+|[)\]])$", line[:at])
+    is_call = before is not None and not iskeyword(before[1].decode("latin-1"))
+    return line if depth or is_call or not line.endswith(b")") else _unwrapped(line[:-1])
 
 
 def _item(field: Field, text: str) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from operator import index
 from typing import Any, Final, Literal, TypeAlias
 
 import numpy as np
@@ -56,14 +57,23 @@ Part: TypeAlias = dict[str, Any]
 """Fields of a batch that is joined."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Asked:
-    """Sides and values that are asked for, by the names of fields, and whether a field has the name of token ids."""
+    """Sides and values that are asked for, by the names of fields, and what has been padded.
+
+    Attributes:
+        sides: Sides of fields by their dotted names.
+        value: Id for positions of token ids; None if there is none.
+        values: Ids of fields by their dotted names.
+        first: Number of axes that are left as they are.
+        integers: Dotted names of other fields of integers that are padded with zeros, but for masks.
+    """
 
     sides: Mapping[str, str]
-    pad_token_id: PadTokenId
+    value: int | None
+    values: Mapping[str, int]
     first: int
-    has_ids: bool
+    integers: list[str] = field(default_factory=list[str])
 
 
 def same_widths(batches: Iterable[Any], widths: Widths, pad_token_id: PadTokenId, *, first: int) -> list[Any]:
@@ -82,8 +92,8 @@ def same_widths(batches: Iterable[Any], widths: Widths, pad_token_id: PadTokenId
 
     Raises:
         SettingError: ``widths`` or ``pad_token_id`` is something else, or names a field that no batch has. Or ids are
-            padded without ``pad_token_id``; or there is one, no field has the name of token ids, and integers are
-            padded.
+            padded without ``pad_token_id``; or there is one, and integers are padded, but no field has the name of
+            token ids.
         StructureError: it is not known on which side a field is padded.
     """
     sides = widths if isinstance(widths, Mapping) else {}
@@ -93,26 +103,55 @@ def same_widths(batches: Iterable[Any], widths: Widths, pad_token_id: PadTokenId
     given = [plain(one) if isinstance(one, Mapping) else one for one in batches]
     out = [shallow(one) if isinstance(one, Tree) else one for one in given]
     parts = [one for one in out if isinstance(one, Tree) and one.__dict__]
-    asked = _Asked(sides, pad_token_id, first, any(name in MASK_OF or name == "ids" for name in _names(parts)))
-    known = _pad_fields(parts, [{}] * len(parts), {}, asked, "")
-    for argument, names in (("widths", sides), ("pad_token_id", pad_token_id)):
-        unknown = [name for name in names if name not in known] if isinstance(names, Mapping) else []
-        if unknown:
+    asked = _Asked(sides, *_ids_of(pad_token_id), first)
+    leaves = dict(_leaves(parts))
+    known = leaves.keys()
+    for argument, given_names in (("widths", sides), ("pad_token_id", asked.values)):
+        if unknown := [name for name in given_names if name not in known]:
             raise SettingError(f"{argument}= names {unknown[0]!r}, which no batch has{did_you_mean(unknown[0], known)}")
+    _pad_fields(parts, [{}] * len(parts), {}, asked, "")
+    are_named = any(_is_of_ids(name) and len(leading_shape(leaf)) > first for name, leaf in leaves.items())
+    if asked.value and asked.integers and not are_named:
+        names, by_name = ", ".join([*MASK_OF, "ids"]), {asked.integers[0]: asked.value}
+        raise SettingError(
+            f"pad_token_id= is for token ids ({names}), and none of these is there; {', '.join(asked.integers)} would "
+            f"be padded with zeros: pass pad_token_id={by_name}, or leave it out"
+        )
     return out
 
 
-def _names(trees: Iterable[Tree]) -> Iterator[str]:
-    """Yield the names of all fields, without those of the batches that they are in."""
+def _ids_of(pad_token_id: Any) -> tuple[int | None, dict[str, int]]:
+    """Return the id for all token ids, and the ids of fields by their names.
+
+    Raises:
+        SettingError: One of them is no whole number.
+    """
+    by_name = pad_token_id if isinstance(pad_token_id, Mapping) else {"": pad_token_id}
+    try:
+        ids = {name: index(one) for name, one in by_name.items() if name or one is not None}
+    except TypeError:
+        raise SettingError(f"pad_token_id= must be a whole number, or a dict of these, got {pad_token_id!r}") from None
+    return ids.pop("", None), ids
+
+
+def _leaves(trees: Iterable[Tree], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the dotted names and values of all fields."""
     for tree in trees:
-        yield from tree.__dict__
-        yield from _names(value for value in tree.__dict__.values() if isinstance(value, Tree))
+        for name, value in tree.__dict__.items():
+            yield f"{prefix}{name}", value
+            if isinstance(value, Tree):
+                yield from _leaves([value], f"{prefix}{name}.")
+
+
+def _is_of_ids(name: str) -> bool:
+    last = name.rpartition(".")[2]
+    return last in MASK_OF or last == "ids"
 
 
 def _pad_fields(
     trees: Sequence[Tree], outer: Sequence[Part], dims: Mapping[str, str], asked: _Asked, prefix: str
-) -> set[str]:
-    """Pad the fields of several batches in place, and return the dotted names of all fields.
+) -> None:
+    """Pad the fields of several batches in place.
 
     ``outer`` are the fields around nested batches, as they were, and ``dims`` the declared dimensions of tokens.
     """
@@ -135,7 +174,6 @@ def _pad_fields(
             for part in parts:
                 if name in part and part[name].shape[axis] < max(widths):
                     part[name] = _padded(part[name], axis, max(widths), *settled[name])
-    known = {f"{prefix}{name}" for name in names}
     for name in names:
         inner = [
             number for number, part in enumerate(parts) if isinstance(part.get(name), Tree) and part[name].__dict__
@@ -143,8 +181,7 @@ def _pad_fields(
         if inner:
             nested, fields = [parts[number][name] for number in inner], [around[number] for number in inner]
             with under(name):
-                known |= _pad_fields(nested, fields, dims, asked, f"{prefix}{name}.")
-    return known
+                _pad_fields(nested, fields, dims, asked, f"{prefix}{name}.")
 
 
 def _uneven(name: str, parts: Sequence[Part], first: int) -> tuple[int, tuple[int, ...]] | None:
@@ -210,26 +247,15 @@ def _side_of_sequences(name: str, parts: Sequence[Part]) -> str:
 
 
 def _value_of(name: str, dotted: str, leaf: Any, asked: _Asked) -> int:
-    """Return the value for padded positions of a field."""
-    value = asked.pad_token_id
-    if isinstance(value, Mapping) and dotted in value:
-        return value[dotted]
-    if name in MASK_OF or name == "ids":
-        if not isinstance(value, int):
+    """Return the value for padded positions of a field, and take note of fields of integers."""
+    if dotted in asked.values:
+        return asked.values[dotted]
+    if _is_of_ids(name):
+        if asked.value is None:
             raise SettingError("it is padded; pass pad_token_id=, the id for padded positions")
-        return value
-    if (
-        isinstance(value, int)
-        and value
-        and not asked.has_ids
-        and "int" in str(leaf.dtype)
-        and not name.endswith("mask")
-    ):
-        names = ", ".join([*MASK_OF, "ids"])
-        raise SettingError(
-            f"it has integers, and no field has one of the names of token ids ({names}), which pad_token_id= is for; "
-            f"pass pad_token_id={{{dotted!r}: {value}}}, or leave it out to pad with zeros"
-        )
+        return asked.value
+    if "int" in str(leaf.dtype) and not name.endswith("mask"):
+        asked.integers.append(dotted)
     return 0
 
 

@@ -11,6 +11,7 @@ from typedbatch._program.arrays.values import UNKNOWN as UNKNOWN_AXIS
 from typedbatch._program.arrays.values import Array as Known
 from typedbatch._program.arrays.values import Axis, MismatchError, item_of
 from typedbatch._program.arrays.values import Value as Held
+from typedbatch._program.classes import attribute_of
 from typedbatch._program.machine import Machine
 from typedbatch._program.shapes import lift, lower
 from typedbatch._program.values import UNKNOWN, Atom, Ragged, Ref, Shaped, Value
@@ -40,13 +41,20 @@ def _changed(atom: Atom, change: Callable[[Known], Held]) -> Atom:
 
 
 def number_of_rows(machine: Machine, value: Value) -> Size | None:
-    """Return the number of rows of a batch, if the arrays in it say it; with ``seq_lens``, a row is not a step."""
+    """Return the number of rows of a batch, if the arrays in it say it.
+
+    The fields of a record have the same number. Of any other batch, the shortest field counts, so all must be known.
+    With ``seq_lens``, a row is not a step, and a class may count in another way.
+    """
     found = machine.batch_at(value[0]) if len(value) == 1 else None
-    if found is None or "seq_lens" in found.fields:
+    if found is None or "seq_lens" in found.fields or (found.declared is None and found.is_open):
+        return None
+    if found.declared is not None and attribute_of(found.declared, "__len__"):
         return None
     arrays = [lift(machine, field.value) for field in found.fields.values()]
-    sizes = {array.axes[0].size for array in arrays if isinstance(array, Known) and array.axes}
-    return sizes.pop() if len(sizes) == 1 else None
+    known = [array for array in arrays if isinstance(array, Known) and array.axes]
+    sizes = {array.axes[0].size for array in known if array.axes}
+    return sizes.pop() if len(sizes) == 1 and (found.declared is not None or len(known) == len(arrays)) else None
 
 
 def taken(machine: Machine, index: Value) -> Callable[[Known], Held]:

@@ -264,7 +264,7 @@ class Calls(Signatures):
         exits, raises, quiet = self.exits, self.raises, self.quiet
         guards, trial = self.guards, self.trial
         frame = Frame(code, code.module, self.scope(plain.scope), self.next_frame(), call=given.node)
-        frame.guarded = len(self.guards)
+        frame.guarded, frame.exits = len(self.guards), self.exits
         caller = self.frames[-1] if self.frames else None
         frame.mark = self.heap.begin()
         self.enter(frame)

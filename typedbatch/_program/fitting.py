@@ -106,7 +106,7 @@ def take_declared(machine: Machine, batch: Ref, cls: Class | External) -> None:
             written.fields[name] = field
         elif not own.is_sure:
             written.fields[name] = Field(own.value)
-    written.is_annotated |= written.is_open and declared is not None and declared.is_annotated
+    written.is_typed |= written.is_open and declared is not None and declared.is_annotated
 
 
 def _owner(machine: Machine, declared: Mapping[str, Declared], arrays: Mapping[str, Array]) -> Record:

@@ -80,6 +80,7 @@ class Frame:
             that are called there may be about nothing else.
         around: The scope around the comprehensions that the run is in, where ``:=`` sets variables, or None.
         guarded: Number of conditions that the call is behind.
+        exits: Number of exits of its callers that were behind the run when it began.
         is_result: Whether the annotation of a result is read, which says nothing of runs that no argument has.
         guessed: Runs of axes in the parameters' shapes of which the call does not say how many axes they have.
         declared: Declared shapes of the parameters.
@@ -103,6 +104,7 @@ class Frame:
     varying: list[set[str]] = field(default_factory=list[set[str]])
     around: Ref | None = None
     guarded: int = 0
+    exits: int = 0
     is_result: bool = False
     guessed: set[str] = field(default_factory=set[str])
     declared: dict[str, Declared] = field(default_factory=dict[str, Declared])

@@ -68,6 +68,7 @@ class BatchObject:
     Attributes:
         is_open: Whether it may have other fields, too.
         is_annotated: Whether its annotation alone says which fields it has, which holds for reads, too.
+        is_typed: Whether the types of the program say which attributes it has; it may have other fields, by item.
         declared: The record or protocol that it is.
         may_be_field: Whether it may be the value of a field instead, as ``batch[key]`` is for an unknown key.
         activation: The call that made it.
@@ -89,6 +90,7 @@ class BatchObject:
     place: Place | None = None
     rest: Value = ()
     guards: tuple[int, ...] = ()
+    is_typed: bool = False
 
     @property
     def may_be_empty(self) -> bool:
@@ -104,7 +106,7 @@ class BatchObject:
         """Return a copy, whose dict is another."""
         return BatchObject(
             dict(self.fields), self.is_open, self.is_annotated, self.declared, self.may_be_field, self.activation,
-            self.round, self.group, self.place, self.rest, self.guards,
+            self.round, self.group, self.place, self.rest, self.guards, self.is_typed,
         )  # fmt: skip
 
 
@@ -376,6 +378,7 @@ def _joined(one: Object, other: Object, condition: Condition | None) -> Object:
         joined.rest = union(*rests) if all(rests) else ()
         joined.is_open |= other.is_open
         joined.is_annotated &= other.is_annotated
+        joined.is_typed &= other.is_typed
     elif isinstance(joined, ListObject) and isinstance(other, ListObject):
         joined.element = union(joined.element, other.element)
         if joined.items != other.items:

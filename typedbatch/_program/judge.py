@@ -15,7 +15,7 @@ import numpy as np
 
 from typedbatch._program import report
 from typedbatch._program.classes import attribute_of, declared_fields, lineage, name_of
-from typedbatch._program.heap import Field, Place
+from typedbatch._program.heap import BatchObject, Field, Place
 from typedbatch._program.machine import Machine
 from typedbatch._program.near import near_miss
 from typedbatch._program.shipped import MEMBERS, shipped
@@ -107,7 +107,8 @@ def _report_missing(machine: Machine, lacking: list[Ref], name: str, names: Coll
     owner = class_of(machine, tuple(lacking))
     at = _call_with(machine, lacking)
     text = report.missing(name, names, owner, at)
-    if any(batch is not None and batch.is_open and not batch.is_annotated for batch in batches):
+    is_attribute = isinstance(node, ast.Attribute)
+    if any(batch is not None and not _is_closed(batch, is_attribute=is_attribute) for batch in batches):
         vocabulary = machine.vocabulary
         near = "" if name in vocabulary.names else near_miss(name, names)
         if not near and (not machine.program.shows_all or vocabulary.may_make(name)):
@@ -117,6 +118,11 @@ def _report_missing(machine: Machine, lacking: list[Ref], name: str, names: Coll
         machine.leave_to_handler()
     if machine.report(node, report.FIELD, text, [name], made_at(machine, tuple(lacking))):
         assume(machine, tuple(lacking), [name])
+
+
+def _is_closed(batch: BatchObject, *, is_attribute: bool) -> bool:
+    """Return whether a batch has no fields beside those that are known, for an attribute or for an item."""
+    return not batch.is_open or batch.is_annotated or (is_attribute and batch.is_typed)
 
 
 def _call_with(machine: Machine, lacking: list[Ref]) -> str:

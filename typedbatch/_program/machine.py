@@ -81,6 +81,7 @@ class Machine(Guards):
         are_layers_changed: Whether a layer has been changed after it was made.
         bits: Expressions with ``~`` that are meant for the bits of numbers.
         choices: Above 0 in a call that may be of another function.
+        is_given: Whether what is asked for is an argument of a function of the program.
         operation: The call or operator whose shapes are held against each other.
         trial: Guards and exits at the start of a round of a loop that is not the last; a read behind a condition of
             its own may find there what a later round sets.
@@ -93,6 +94,7 @@ class Machine(Guards):
         self.are_layers_changed = False
         self.bits: set[ast.AST] = set()
         self.choices = 0
+        self.is_given = False
         self.operation: ast.AST | None = None
         self.mismatches: dict[tuple[Level, ...], Mismatch] = {}
         self.notes: dict[tuple[Path, int, int, str], Finding] = {}

@@ -9,7 +9,7 @@ from typing import Final
 from typedbatch._program import report
 from typedbatch._program.arrays.values import Array as Known
 from typedbatch._program.arrays.values import Scalar
-from typedbatch._program.classes import PLAIN_BASES, base_names, declared_fields, declared_kinds, name_of
+from typedbatch._program.classes import PLAIN_BASES, attribute_of, base_names, declared_fields, declared_kinds, name_of
 from typedbatch._program.fitting import fit_handed
 from typedbatch._program.heap import BatchObject, InstanceObject
 from typedbatch._program.judge import assume, class_of, has_in, made_at, report_maybe
@@ -28,14 +28,23 @@ _WORDS: Final = {
 """Classes of which the run can tell what is one, beside those of batches."""
 
 
-def lacks(machine: Machine, value: Value, required: Collection[str]) -> set[str]:
-    """Return the fields that every batch that a value may be is known to lack."""
+def lacks(machine: Machine, value: Value, required: Collection[str], *, is_plain: bool = False) -> set[str]:
+    """Return the fields that every batch that a value may be is known to lack.
+
+    Args:
+        machine: The run.
+        value: The batches.
+        required: Names of the fields.
+        is_plain: Whether a batch of which its annotation alone is known has no others.
+    """
     lacking: set[str] | None = None
     for atom in value:
         batch = machine.batch_at(atom)
-        if batch is None or (batch.is_open and not batch.is_annotated):
+        if batch is None or (batch.is_open and not (is_plain and batch.is_annotated)):
             return set()
         found = {name for name in required if name not in batch.fields}
+        if batch.declared is not None:  # A member of a class may be what a protocol asks for.
+            found = {name for name in found if not attribute_of(batch.declared, name)}
         lacking = found if lacking is None else lacking & found
     return lacking or set()
 
@@ -76,7 +85,8 @@ class _Need:
         fields = declared_fields(kind.cls)
         if fields is None or len(within) > _DEEPEST:
             return
-        lacking, path = lacks(self._machine, value, fields.required), "".join(f"{name}." for name in within)
+        lacking = lacks(self._machine, value, fields.required, is_plain=self._is_plain(value))
+        path = "".join(f"{name}." for name in within)
         if lacking:
             has = {path + name for name in has_in(self._machine, value)}
             owner = class_of(self._machine, value)
@@ -102,6 +112,18 @@ class _Need:
             text = report.unfit([path + name for name in names], self._asked, takes, got)
             if self._report(value, text, [*within, *names]):
                 assume(self._machine, value, names)
+
+    def _is_plain(self, value: Value) -> bool:
+        """Return whether a parameter is handed over as it was given: behind no condition, and no way out."""
+        machine, node = self._machine, self._node
+        return (
+            machine.is_given
+            and isinstance(node, ast.Name)
+            and machine.frame.code is not None
+            and len(value) == 1
+            and (len(machine.guards), machine.exits) == (machine.frame.guarded, machine.frame.exits)
+            and not machine.choices
+        )
 
     def _report(self, value: Value, text: str, names: Collection[str]) -> bool:
         place = made_at(self._machine, value)

@@ -101,7 +101,7 @@ class Objects:
         self.stand_for_several(rest)
         written = self.write_batch(ref)
         written.rest = union(written.rest, rest) if rest and (written.rest or not written.is_open) else ()
-        written.is_open, written.is_annotated = True, False
+        written.is_open, written.is_annotated, written.is_typed = True, False, False
 
     def write_scope(self, ref: Ref) -> ScopeObject:
         """Return a scope to be changed."""
@@ -235,7 +235,7 @@ class Objects:
         written.may_be_field |= may_be_field
         written.group = group or written.group
         if not is_typed:
-            written.declared = None
+            written.declared, written.is_typed = None, False
         return copied
 
     def _copy(self, ref: Ref, done: dict[Ref, Ref]) -> Ref:

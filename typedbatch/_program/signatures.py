@@ -38,9 +38,11 @@ class Signatures(Annotations):
             return
         kinds = self.kinds_in(annotation)
         callee = self.exit() if is_given else None
+        self.is_given, before = is_given, self.is_given
         try:
             self.need_kinds(kinds, value, node)
         finally:
+            self.is_given = before
             if callee is not None:
                 self.enter(callee)
 

@@ -187,14 +187,17 @@ def _plain_wrapper(function: Callable[..., Any], plans: _LazyPlan) -> Any:
 
 
 def _class_body(name: str, module: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the names of the class that a method is defined in, by its qualified name; none for a function."""
+    """Return the classes in the body of the class that a method is defined in, by its qualified name.
+
+    Other names of the body, such as a method ``list``, are not those that an annotation means.
+    """
     names = module
     for one in name.split(".")[:-1]:
         owner = names.get(one)
         if not isinstance(owner, type):
             return {}
         names = vars(owner)
-    return {} if names is module else names
+    return {} if names is module else {key: value for key, value in names.items() if isinstance(value, type)}
 
 
 class _Plan:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
@@ -48,6 +49,8 @@ def _is_input(value: Any, shape: torch.Size) -> bool:
 
 
 def _is_same(one: Tensor, other: Any) -> bool:
+    if math.prod(other.shape) != one.numel():
+        return False
     array = other if isinstance(other, Tensor) else np.ascontiguousarray(other, np.float32)
     value = torch.as_tensor(array, device=one.device)
-    return one.numel() == value.numel() and torch.equal(one.detach().flatten().float(), value.flatten().float())
+    return torch.equal(one.detach().flatten().float(), value.flatten().float())

@@ -81,9 +81,9 @@ def audit_logp(
         each = torch.cat([function(model, part)[:, : position + 1].float() for part in tries])
         total, before = float(each[:, position].exp().sum()), each[:, :position]
         effects = [(_called(function, model, rollouts, each)[0] - base)[row, position].abs() for each in marks]
-        if abs(total - 1) > 0.02 or bool(effects[1] > _CLOSE):
-            number = f"{total:.3g}"
-            sums = f", or the probabilities of all tokens do not sum to 1 (but to {number})" if number != "1" else ""
+        is_off = abs(total - 1) > 0.02
+        if is_off or bool(effects[1] > _CLOSE):
+            sums = f", or the probabilities of all tokens do not sum to 1 (but to {total:.3g})" if is_off else ""
             found(
                 f"the log-probability of a token depends on the logits at that token{sums}; the logits for a token are "
                 "those at the one before it"

@@ -28,7 +28,7 @@ async function start() {
     ? settings.get("command")
     : [python, "-m", "typedbatch.cli", "lsp", "--stdio"];
   let usual; // what handles the end of a server, once it has started
-  client = new LanguageClient(
+  const mine = (client = new LanguageClient(
     "typedbatch",
     "typedbatch",
     { command, args },
@@ -42,12 +42,12 @@ async function start() {
         closed: () => usual?.closed() ?? { action: CloseAction.DoNotRestart, handled: true },
       },
     },
-  );
+  ));
   // When the server ends while it starts, the promise may be fulfilled all the same.
-  await client.start().catch(() => {});
-  if (client.isRunning()) {
-    usual = client.createDefaultErrorHandler();
-  } else {
+  await mine.start().catch(() => {});
+  if (mine.isRunning()) {
+    usual = mine.createDefaultErrorHandler();
+  } else if (client === mine) {
     client = undefined;
     explain(command, args);
   }
@@ -59,11 +59,17 @@ async function explain(command, args) {
   if (chosen) await vscode.commands.executeCommand("workbench.action.openSettings", "typedbatch.python");
 }
 
-async function restart() {
-  const before = client;
-  client = undefined;
-  await before?.stop();
-  await start();
+let last = Promise.resolve();
+
+// Restarts wait for each other, since a Python may be selected while the first server starts.
+function restart() {
+  last = last.then(async () => {
+    const before = client;
+    client = undefined;
+    await before?.stop();
+    await start();
+  });
+  return last;
 }
 
 async function activate(context) {
@@ -75,10 +81,11 @@ async function activate(context) {
   const api = python && (python.isActive ? python.exports : await python.activate());
   const selected = api?.environments?.onDidChangeActiveEnvironmentPath?.(restart);
   if (selected) context.subscriptions.push(selected);
-  await start();
+  await restart();
 }
 
 async function deactivate() {
+  await last;
   await client?.stop();
 }
 

@@ -63,7 +63,7 @@ for _ = 1, given.times do
   client:request("textDocument/completion", {
     textDocument = vim.lsp.util.make_text_document_params(0),
     position = { line = row, character = column + 1 },
-  }, function(_, found) answer = found or {} end, 0)
+  }, function(failure, found) answer = failure and {} or found or {} end, 0)
   wait_for(function() return answer ~= nil end)
   table.insert(out.completed, since(asked))
   out.offers = vim.tbl_map(function(one) return one.label end, answer.items or answer)

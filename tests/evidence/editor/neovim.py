@@ -12,6 +12,7 @@ import sys
 import tempfile
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 PROGRAM = """\
 import numpy as np
@@ -42,7 +43,7 @@ HEAD = """\
 |---|---|---|---|---|"""
 
 
-def times(nvim: str, name: str, folder: Path) -> dict[str, list[float]]:
+def times(nvim: str, name: str, folder: Path) -> dict[str, Any]:
     """Return what one start of Neovim has measured of a server."""
     program, *arguments = SERVERS[name]
     given = {
@@ -62,7 +63,9 @@ def times(nvim: str, name: str, folder: Path) -> dict[str, list[float]]:
     lines = [line for line in (done.stdout + done.stderr).splitlines() if line.startswith("{")]
     if not lines:
         raise RuntimeError(f"{name} in Neovim: {done.stdout}{done.stderr}")
-    found: dict[str, list[float]] = json.loads(lines[0])
+    found: dict[str, Any] = json.loads(lines[0])
+    if not {"obs", "rew"} <= {offer.split()[0].rstrip("=?") for offer in found["offers"]}:
+        raise RuntimeError(f"{name} does not offer the fields: {found['offers'][:9]}")
     return found
 
 

@@ -133,7 +133,9 @@ def _run(name: str, root: Path) -> dict[str, Any]:
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         lines = done.stderr.strip().splitlines()
-        last = max(number for number, line in enumerate(lines) if line and not line[0].isspace())
+        last = max((number for number, line in enumerate(lines) if line and not line[0].isspace()), default=-1)
+        if last < 0:
+            return {"error": f"it ends with status {done.returncode}"}
         detail = [line.strip() for line in lines[last + 1 :] if "expected" in line or " here, but " in line][-1:]
         return {"error": " ".join([lines[last], *detail])[:200]}
     found: dict[str, Any] = json.loads(done.stdout)
@@ -147,6 +149,8 @@ def reports(root: Path, paths: list[str]) -> set[str]:
     existing = [path for path in paths if (root / path).exists()]
     command = [sys.executable, "-m", "mypy", "--config-file", str(settings), *existing]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True)
+    if done.returncode not in (0, 1):
+        raise RuntimeError(f"mypy did not run: {done.stdout}{done.stderr}")
     errors = [line.split(": error: ", 1)[1] for line in done.stdout.splitlines() if ": error: " in line]
     return {f"mypy: {error}" for error in errors}
 

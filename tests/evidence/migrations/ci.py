@@ -40,7 +40,7 @@ def row(name: str, folder: Path) -> list[str] | None:
         known = reports(root, paths)
         with planted(root, paths, *program_of(name).MISTAKES[MISTAKE][1]) as wrong:
             found = reporters(root, wrong.relative_to(root).as_posix())
-            by_mypy = [] if found or reports(root, paths) == known else ["mypy alone"]
+            by_mypy = [] if found or reports(root, paths) == known else ["mypy with the plugin"]
         caches = [f"--cache-dir={Path(place, which)}" for which in ("of the command", "of mypy")]
         Path(place, "mypy.ini").write_text(PLAIN, encoding="utf-8")
         with_mypy = ["typedbatch.cli", "check", "--mypy", caches[0], *paths]
@@ -86,8 +86,11 @@ def _hook(root: Path) -> str:
 
 def _seconds(command: list[str], root: Path) -> float:
     start = time.perf_counter()
-    subprocess.run([sys.executable, "-m", *command], cwd=root, capture_output=True)
-    return time.perf_counter() - start
+    done = subprocess.run([sys.executable, "-m", *command], cwd=root, capture_output=True, text=True)
+    seconds = time.perf_counter() - start
+    if done.returncode not in (0, 1):
+        raise RuntimeError(f"{' '.join(command)}: {done.stdout}{done.stderr}")
+    return seconds
 
 
 def main() -> None:

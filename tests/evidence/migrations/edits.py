@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 _HEADING = "diff -n "
+_LINE = re.compile(r".*\n|.+")  # other ends of lines than this one are part of a line
 _COMMAND = re.compile(r"([ad])(\d+) (\d+)")
 
 
@@ -27,7 +28,7 @@ def by_file(edits: str) -> dict[str, str]:
 
 def edited(source: str, edits: str) -> str:
     """Return a text with edits: ``d3 2`` deletes two lines from the third, ``a4 1`` adds a line behind the fourth."""
-    lines = source.splitlines(keepends=True)
+    lines = _LINE.findall(source)
     out: list[str] = []
     done = 0  # lines of the source that are behind us
     for command, place, new in commands(edits):
@@ -42,7 +43,7 @@ def edited(source: str, edits: str) -> str:
 
 def commands(edits: str) -> Iterator[tuple[str, tuple[int, int], list[str]]]:
     """Yield each command, its line and number of lines, and the lines that it adds."""
-    lines = iter(edits.splitlines(keepends=True))
+    lines = iter(_LINE.findall(edits))
     for line in lines:
         found = _COMMAND.fullmatch(line.rstrip("\n"))
         if found is None:

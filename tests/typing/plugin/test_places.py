@@ -28,6 +28,7 @@ OBS, RETURNS, ARGUMENT = "ObsBatchProtocol", "BatchWithReturnsProtocol", "[batch
 MADE = "b = Batch(obs=np.zeros(3), act=np.zeros(3))"
 LACKS = 'Batch lacks "info" of ObsBatchProtocol; it has act, obs'
 UNKNOWN = "Batch of unknown content where ObsBatchProtocol is asked for; validate() it, or annotate ObsBatchProtocol"
+CHANGED = "def f(r: RolloutBatch) -> None:\n    vars(r)\n    t = r.to_torch()\n    need(t)\n"
 KEEPS = (
     "to_torch() gives a plain Batch, and convert() keeps the type: "
     "convert(batch, RolloutBatch[Tensor], dtype=..., device=...)"
@@ -77,8 +78,7 @@ PLACES = {
         f'Batch lacks "returns" of {RETURNS}; it has {ROLLOUT}  {ARGUMENT}',
     ),
     "record that others may have changed, converted by a method": (
-        f"def f(r: RolloutBatch) -> None:\n    vars(r).update()\n    t = r.to_torch()\n    need(t)\n"
-        f"def need(b: {RETURNS}[Any]) -> None: ...",
+        f"{CHANGED}def need(b: {RETURNS}[Any]) -> None: ...",
         f"Batch of unknown content where {RETURNS} is asked for; {KEEPS}  {ARGUMENT}",
     ),
     "another library's word in extend": (

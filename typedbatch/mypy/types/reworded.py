@@ -12,6 +12,8 @@ from typing import Any
 
 from mypy.errors import ErrorInfo, ErrorWatcher
 from mypy.nodes import (
+    ARG_NAMED,
+    ARG_POS,
     AssignmentStmt,
     CallExpr,
     Expression,
@@ -144,19 +146,32 @@ def _of_value(api: Api, node: Expression, around: tuple[Node, ...], info: ErrorI
     expected = get_proper_type(_asked_type(api, around))
     if isinstance(node, TupleExpr) and isinstance(expected, TupleType):
         return _of_tuple(api, node, expected, info)
-    named = _named_last(api, info.message)
-    asked = asked_protocol(expected) or asked_protocol(named)
-    if asked is not None:
-        return _answer_to(api, node, node, asked, info)
-    return None if named is None else _of_record(api, node, named)
+    asked = asked_protocol(expected) or _asked_by_text(api, info.message)
+    return _of_record(api, node, around) if asked is None else _answer_to(api, node, node, asked, info)
 
 
-def _of_record(api: Api, node: Expression, asked: Instance) -> str | None:
+def _of_record(api: Api, node: Expression, around: tuple[Node, ...]) -> str | None:
     """Describe a record of an earlier stage, where one of a later stage is asked for."""
-    type_ = known_type(api, node)
-    if type_ is None or content(one_type(api, type_)) is not None:
+    parent = around[-1] if around else None
+    wanted = _parameter_of(api, parent, node) if isinstance(parent, CallExpr) else _asked_type(api, around)
+    asked, type_ = get_proper_type(wanted), known_type(api, node)
+    if not isinstance(asked, Instance) or not asked.type.has_base(RECORD) or type_ is None:
+        return None
+    if content(one_type(api, type_)) is not None:  # A plain batch is not a record, whatever its fields are.
         return None
     return judge_declared(api, type_, asked) or None
+
+
+def _parameter_of(api: Api, call: CallExpr, argument: Expression) -> Type | None:
+    """Return the type of the parameter that an argument is for."""
+    signature = get_proper_type(known_type(api, call.callee))
+    if not isinstance(signature, CallableType) or argument not in call.args:
+        return None
+    at = call.args.index(argument)
+    name = call.arg_names[at]
+    is_plain = all(kind in (ARG_POS, ARG_NAMED) for kind in call.arg_kinds)
+    found = signature.argument_by_position(at) if name is None else signature.argument_by_name(name)
+    return found.typ if found is not None and is_plain else None
 
 
 def _of_tuple(api: Api, node: TupleExpr, expected: TupleType, info: ErrorInfo) -> str | None:
@@ -229,13 +244,13 @@ def _is_name_of_batch(api: Api, name: str) -> bool:
     return False
 
 
-def _named_last(api: Api, message: str) -> Instance | None:
-    """Return the protocol or record that a message names last, without its arguments."""
+def _asked_by_text(api: Api, message: str) -> Instance | None:
+    """Return the protocol that a message names last, without its arguments."""
     names = re.findall(r'"(?:[\w.]+\.)?(\w+)[^"]*"', message)
     tree: Any = getattr(api, "tree", None)
     for name in reversed(names):
         symbol = tree.names.get(name) if tree is not None else None
         node = symbol.node if symbol is not None else None
-        if isinstance(node, TypeInfo) and (node.has_base(PROTOCOL) or node.has_base(RECORD)):
+        if isinstance(node, TypeInfo) and node.is_protocol and node.has_base(PROTOCOL):
             return Instance(node, [variable.default for variable in node.defn.type_vars])
     return None
