@@ -124,7 +124,7 @@ def _ids_of(pad_token_id: Any) -> tuple[int | None, dict[str, int]]:
     """Return the id for all token ids, and the ids of fields by their names.
 
     Raises:
-        SettingError: One of them is no whole number.
+        SettingError: One of them is not a whole number.
     """
     by_name = pad_token_id if isinstance(pad_token_id, Mapping) else {"": pad_token_id}
     try:
