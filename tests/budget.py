@@ -16,7 +16,7 @@ BUDGET = {
     "buffers": (20, 5580),
     "cli": (8, 1100),
     "files": (6, 1420),
-    "mypy": (30, 3850),
+    "mypy": (30, 3860),
     "posttraining": (13, 2350),
     "rows": (6, 840),
     "sample_batches": (6, 1280),
@@ -28,5 +28,5 @@ BUDGET = {
 }
 """Numbers of modules and lines; ``top`` is all modules outside of folders, ``tests`` all tests and programs in them."""
 
-WORDS = {".": 31300, "start": 3700, "evidence": 12500}
+WORDS = {".": 31400, "start": 3700, "evidence": 12500}
 """Largest numbers of words of the pages in folders of docs, code included, without those about the project itself."""

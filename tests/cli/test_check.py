@@ -103,6 +103,26 @@ def test_batches_are_looked_at_in_functions_without_annotations_too_and_nothing_
     ]
 
 
+LACKING = '"act", "obs_next", "returns", "rew", "terminated", "truncated"'
+STAGES = """\
+import numpy as np
+from typedbatch import BatchWithReturns, ObsBatch, Batch
+made = ObsBatch(obs=np.zeros(3), info=Batch())
+print(made.observation)
+def of_stage(batch: ObsBatch) -> BatchWithReturns:
+    print(batch.observation)
+    return batch
+"""
+
+
+def test_what_mypy_reports_in_the_words_of_the_plugin_has_its_codes(tmp_path, environment):
+    assert [re.sub("; .*  ", "  ", line) for line in lines(checked(tmp_path, environment, {"a.py": STAGES}))] == [
+        'a.py:4:7: error: ObsBatch has no field "observation"  [batch-field]',
+        'a.py:6:11: error: ObsBatch has no field "observation"  [batch-field]',
+        f"a.py:7:12: error: ObsBatch lacks {LACKING} of BatchWithReturns  [batch-argument]",
+    ]
+
+
 def test_a_file_that_is_no_python_does_not_stop_the_others(tmp_path, environment):
     files = {"a.py": f"import b\n{UNTYPED}", "b.py": "def f(:\n", "c.py": "x = (\n"}
     result = checked(tmp_path, environment, files)

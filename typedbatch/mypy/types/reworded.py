@@ -100,6 +100,8 @@ class Rewording:
         info.message = plain_words(info.message if text is None else text, is_batch)
         if text is None:
             return False
+        if wants_own_codes():
+            info.code = messages.FIELD if code == "attr-defined" else messages.own_code(info.code)
         self._answered = info
         return not text
 
