@@ -105,16 +105,15 @@ def same_widths(batches: Iterable[Any], widths: Widths, pad_token_id: PadTokenId
     parts = [one for one in out if isinstance(one, Tree) and one.__dict__]
     asked = _Asked(sides, *_ids_of(pad_token_id), first)
     leaves = dict(_leaves(parts))
-    known = leaves.keys()
-    for argument, given_names in (("widths", sides), ("pad_token_id", asked.values)):
-        if unknown := [name for name in given_names if name not in known]:
-            raise SettingError(f"{argument}= names {unknown[0]!r}, which no batch has{did_you_mean(unknown[0], known)}")
+    for argument, names in (("widths", sides), ("pad_token_id", asked.values)):
+        if wrong := [name for name in names if name not in leaves]:
+            raise SettingError(f"{argument}= names {wrong[0]!r}, which no batch has{did_you_mean(wrong[0], leaves)}")
     _pad_fields(parts, [{}] * len(parts), {}, asked, "")
-    are_named = any(_is_of_ids(name) and len(leading_shape(leaf)) > first for name, leaf in leaves.items())
-    if asked.value and asked.integers and not are_named:
-        names, by_name = ", ".join([*MASK_OF, "ids"]), {asked.integers[0]: asked.value}
+    has_ids = (_is_of_ids(name) and len(leading_shape(leaf)) > first for name, leaf in leaves.items())
+    if asked.value and asked.integers and not any(has_ids):
+        ids, by_name = ", ".join([*MASK_OF, "ids"]), {asked.integers[0]: asked.value}
         raise SettingError(
-            f"pad_token_id= is for token ids ({names}), and none of these is there; {', '.join(asked.integers)} would "
+            f"pad_token_id= is for token ids ({ids}), and none of these is there; {', '.join(asked.integers)} would "
             f"be padded with zeros: pass pad_token_id={by_name}, or leave it out"
         )
     return out

@@ -86,7 +86,7 @@ field's declaration. *Partly*: for some kinds of values, see below.
 MISSING = """
 ## What is not there
 
-Each line is an entry of `tests/evidence/editor/exceptions.py`; a test fails when one is no longer needed.
+`tests/evidence/editor/exceptions.py` lists these, and a test fails if a server no longer needs its exception.
 """
 
 TIMES = """
