@@ -59,7 +59,12 @@ def leaves_alone(call: CallExpr, argument: Expression) -> bool:
         return callee.fullname in ("builtins.len", "builtins.print", "builtins.list", "builtins.isinstance")
     if is_of_libraries(signature):
         return True
+    return only_reads(parameter_of(signature, call, argument) or signature.ret_type)
+
+
+def parameter_of(signature: CallableType, call: CallExpr, argument: Expression) -> Type | None:
+    """Return the type of the parameter that an argument is for."""
     at = call.args.index(argument)
     name = call.arg_names[at]
     found = signature.argument_by_position(at) if name is None else signature.argument_by_name(name)
-    return only_reads(found.typ if found is not None else signature.ret_type)
+    return found.typ if found is not None else None

@@ -37,6 +37,7 @@ from typedbatch.mypy.settings import wants_own_codes
 from typedbatch.mypy.types.declare import RECORD
 from typedbatch.mypy.types.extend import PROTOCOL, declared_fields
 from typedbatch.mypy.types.fields import BATCH, Rest, content, is_batch, one_type
+from typedbatch.mypy.types.handing import parameter_of
 from typedbatch.mypy.types.protocol_match import asked_protocol, judge_declared, lacking
 from typedbatch.mypy.whole_program import supersede
 from typedbatch.mypy.wording import plain_words
@@ -165,15 +166,10 @@ def _of_record(api: Api, node: Expression, around: tuple[Node, ...]) -> str | No
 
 
 def _parameter_of(api: Api, call: CallExpr, argument: Expression) -> Type | None:
-    """Return the type of the parameter that an argument is for."""
+    """Return the type of the parameter that an argument is for, in a call without ``*args`` and ``**kwargs``."""
     signature = get_proper_type(known_type(api, call.callee))
-    if not isinstance(signature, CallableType) or argument not in call.args:
-        return None
-    at = call.args.index(argument)
-    name = call.arg_names[at]
-    is_plain = all(kind in (ARG_POS, ARG_NAMED) for kind in call.arg_kinds)
-    found = signature.argument_by_position(at) if name is None else signature.argument_by_name(name)
-    return found.typ if found is not None and is_plain else None
+    is_plain = argument in call.args and all(kind in (ARG_POS, ARG_NAMED) for kind in call.arg_kinds)
+    return parameter_of(signature, call, argument) if is_plain and isinstance(signature, CallableType) else None
 
 
 def _of_tuple(api: Api, node: TupleExpr, expected: TupleType, info: ErrorInfo) -> str | None:
